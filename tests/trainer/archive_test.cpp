@@ -6,6 +6,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/places.h"
+#include "tests/trainer/error_text.h"
 #include "trainer/ddp/snapshot/damaged.h"
 
 using namespace ddprun;
@@ -58,12 +59,7 @@ std::string zip_of(const std::vector<Part>& parts) {
 }
 
 std::string error_text(const std::string& bytes) {
-  try {
-    const Archive archive(bytes);
-    return "";
-  } catch (const Malformed& error) {
-    return error.what();
-  }
+  return test::error_text<Malformed>([&] { const Archive archive(bytes); });
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
 #include "trainer/data/augment.h"
 
 #include <map>
-#include <numeric>
 
-#include "ddprun/data_loader.h"
+#include "ddprun/sample_rng.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;
@@ -110,30 +109,6 @@ TEST_CASE("a sample's crop follows from seed, epoch and index and stays what it 
     drawn.insert(drawn.end(), {crop.top, crop.left, crop.flipped});
   }
   CHECK(drawn == std::vector<std::int64_t>{4, 3, 1, 3, 4, 0, 3, 0, 1});
-}
-
-TEST_CASE("a sample is cropped alike whichever thread and rank loads it", "[augment]") {
-  const auto crops = [](int threads, std::int64_t batch_size, std::vector<std::int64_t> indices, std::int64_t epoch) {
-    std::map<std::int64_t, std::vector<std::int64_t>> result;
-    const DataLoader loader(
-        [](std::int64_t index, SampleRng& rng) {
-          const Crop crop = draw_crop({.padding = 4, .flips = true}, rng);
-          return std::vector<std::int64_t>{index, crop.top, crop.left, crop.flipped};
-        },
-        [](std::vector<std::vector<std::int64_t>> samples) { return samples; },
-        {.batch_size = batch_size, .threads = threads, .seed = 5});
-    auto batches = loader.epoch(std::move(indices), epoch);
-    while (const auto batch = batches.next())
-      for (const auto& sample : *batch) result[sample[0]] = sample;
-    return result;
-  };
-  std::vector<std::int64_t> all(100), odd;
-  std::iota(all.begin(), all.end(), 0);
-  for (std::int64_t i = 99; i > 0; i -= 2) odd.push_back(i);  // what rank 1 of 2 might have
-  const auto expected = crops(0, 10, all, 4);
-  CHECK(crops(3, 7, all, 4) == expected);
-  for (const auto& [index, crop] : crops(2, 8, odd, 4)) CHECK(expected.at(index) == crop);
-  CHECK(crops(0, 10, all, 5) != expected);
 }
 
 TEST_CASE("mean and deviation are those of all pixels of a channel", "[augment]") {

@@ -1,11 +1,11 @@
 #include "trainer/data/cifar10.h"
 
-#include <algorithm>
 #include <filesystem>
 
 #include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/trainer/error_text.h"
 #include "tests/trainer/generated_data.h"
 #include "trainer/data/cifar10_pickle.h"
 
@@ -31,12 +31,7 @@ Bytes records(std::size_t count) {
 
 std::string refusal(const Bytes& bytes) {
   Images images;
-  try {
-    append_cifar10(images, bytes, "batch");
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
+  return test::error_text<Error>([&] { append_cifar10(images, bytes, "batch"); });
 }
 
 }  // namespace
@@ -137,12 +132,9 @@ TEST_CASE("a pickle that is none of CIFAR-10's is one sentence, wherever it is c
   const std::string whole = test::read_file(folder / "data_batch_1");
   const auto read = [](const std::string& text) {
     Images images;
-    std::string why;
-    try {
+    const std::string why = test::error_text<Error>([&] {
       append_cifar10_pickle(images, {text.begin(), text.end()}, "batch");
-    } catch (const Error& error) {
-      why = error.what();
-    }
+    });
     CHECK(images.pixels.size() == images.labels.size() * 3072);
     return why;
   };

@@ -5,18 +5,15 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
-#include <fstream>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <thread>
 
 #include "tests/support/catch.h"
-#include "tests/support/places.h"
 #include "tests/trainer/collectives_check.h"
 #include "tests/trainer/rank_threads.h"
+#include "tests/trainer/words.h"
 #include "trainer/ddp/group/group_state.h"
 
 using namespace ddprun;
@@ -27,8 +24,6 @@ using nlohmann::json;
 using Tensors = std::vector<at::Tensor>;
 
 namespace {
-
-const std::string kGolden = source_folder() + "/tests/trainer/testdata/collectives_gloo.txt";
 
 std::string describe(const Table& table) {
   std::ostringstream out;
@@ -48,14 +43,6 @@ std::string describe(const Table& table) {
   return out.str();
 }
 
-// DDPRUN_UPDATE=1 rewrites the file.
-std::string golden(const std::string& path, const std::string& actual) {
-  if (std::getenv("DDPRUN_UPDATE")) std::ofstream(path) << actual;
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
 std::set<std::string> distinct(const std::vector<std::string>& texts) { return {texts.begin(), texts.end()}; }
 
 // Every rank says the same thing, and the group lives on.
@@ -70,6 +57,10 @@ std::string common_error(RankThreads& rank_threads, const std::function<void(Pro
   return *said.begin();
 }
 
+void check_error(RankThreads& ranks, const std::string& sentence, const std::function<void(ProcessGroup&)>& part) {
+  CHECK_THAT(common_error(ranks, part), Contains(sentence));
+}
+
 }  // namespace
 
 TEST_CASE("every reduction of every type gives what one process would, on 1, 2 and 4 ranks", "[collectives]") {
@@ -81,7 +72,7 @@ TEST_CASE("every reduction of every type gives what one process would, on 1, 2 a
     });
     CHECK(findings.wrong() == "");
   }
-  CHECK(describe(table) == golden(kGolden, describe(table)));
+  CHECK(describe(table) == golden_text("tests/trainer/testdata/collectives_gloo.txt", describe(table)));
 }
 
 TEST_CASE("every type and layout of tensor arrives as it was sent, on 1, 2 and 4 ranks", "[collectives]") {
@@ -194,31 +185,23 @@ TEST_CASE("calls that do not fit together are one sentence on every rank, and th
                    [](auto& group) { all_reduce(torch::ones({2 + group.rank() / 2}), ReduceOp::sum, group); }) ==
       "the ranks do not agree on a collective: ranks 0 and 1: all_reduce(sum) of Float [2]; rank 2: all_reduce(sum) of "
       "Float [3]. All ranks must make the same calls in the same order.");
-  CHECK_THAT(common_error(rank_threads,
-                          [](auto& group) {
-                            broadcast(torch::ones({2}, group.rank() ? torch::kInt : torch::kFloat), 0, group);
-                          }),
-             Contains("rank 0: broadcast(root 0) of Float [2]; ranks 1 and 2: broadcast(root 0) of Int [2]"));
-  CHECK_THAT(common_error(rank_threads, [](auto& group) { broadcast(torch::ones({2}), group.rank() % 2, group); }),
-             Contains("ranks 0 and 2: broadcast(root 0) of Float [2]; rank 1: broadcast(root 1)"));
-  CHECK_THAT(
-      common_error(rank_threads,
-                   [](auto& group) { group.rank() == 1 ? barrier(group) : (void)all_gather(torch::ones({2}), group); }),
-      Contains("ranks 0 and 2: all_gather; rank 1: barrier"));
-  CHECK_THAT(common_error(rank_threads,
-                          [](auto& group) {
-                            Tensors parts(3, torch::ones({2}));
-                            if (group.rank() == 2) parts[0] = torch::ones({1000});
-                            reduce_scatter(parts, ReduceOp::sum, group);
-                          }),
-             Contains("rank 2: reduce_scatter(sum) of Float [1000] [2] [2]"));
-  CHECK_THAT(common_error(rank_threads,  // what is too long to be sent counts, too
-                          [](auto& group) {
-                            std::map<std::string, double> values{{group.rank() ? "z" : "zz", 1.0}};
-                            for (int i = 0; i < 100; ++i) values["name" + std::to_string(i)] = 1.0;
-                            reduce_dict(values, true, group);
-                          }),
-             Contains("do not agree"));
+  check_error(rank_threads, "rank 0: broadcast(root 0) of Float [2]; ranks 1 and 2: broadcast(root 0) of Int [2]",
+              [](auto& group) { broadcast(torch::ones({2}, group.rank() ? torch::kInt : torch::kFloat), 0, group); });
+  check_error(rank_threads, "ranks 0 and 2: broadcast(root 0) of Float [2]; rank 1: broadcast(root 1)",
+              [](auto& group) { broadcast(torch::ones({2}), group.rank() % 2, group); });
+  check_error(rank_threads, "ranks 0 and 2: all_gather; rank 1: barrier",
+              [](auto& group) { group.rank() == 1 ? barrier(group) : (void)all_gather(torch::ones({2}), group); });
+  check_error(rank_threads, "rank 2: reduce_scatter(sum) of Float [1000] [2] [2]", [](auto& group) {
+    Tensors parts(3, torch::ones({2}));
+    if (group.rank() == 2) parts[0] = torch::ones({1000});
+    reduce_scatter(parts, ReduceOp::sum, group);
+  });
+  // what is too long to be sent counts, too
+  check_error(rank_threads, "do not agree", [](auto& group) {
+    std::map<std::string, double> values{{group.rank() ? "z" : "zz", 1.0}};
+    for (int i = 0; i < 100; ++i) values["name" + std::to_string(i)] = 1.0;
+    reduce_dict(values, true, group);
+  });
 }
 
 TEST_CASE("what one rank cannot do, no rank begins", "[collectives]") {
@@ -235,18 +218,13 @@ TEST_CASE("what one rank cannot do, no rank begins", "[collectives]") {
   CHECK_THAT(from_one(torch::ones({2}, torch::kMeta)), Contains("the tensor is on meta, but this group moves"));
   CHECK(common_error(rank_threads, [](auto& group) { reduce(torch::ones({2}), 3, ReduceOp::sum, group); }) ==
         "cannot reduce(sum, root 3) of Float [2]: its root is 3, but ranks count from 0 to 2.");
-  CHECK_THAT(common_error(rank_threads, [](auto& group) { scatter(Tensors(2, torch::ones({2})), 1, group); }),
-             Contains("rank 1 cannot scatter(root 1): it takes one tensor for each of the 3 ranks, not 2"));
-  CHECK_THAT(common_error(rank_threads,
-                          [](auto& group) { all_to_all(Tensors(group.rank() == 2 ? 4 : 3, torch::ones({2})), group); }),
-             Contains("rank 2 cannot all_to_all: it takes one tensor for each"));
-  CHECK_THAT(
-      common_error(
-          rank_threads,
-          [](auto& group) {
-            reduce_scatter({torch::ones({2}), torch::ones({2}), torch::ones({2}, torch::kInt)}, ReduceOp::sum, group);
-          }),
-      Contains("its tensors are not of one type"));
+  check_error(rank_threads, "rank 1 cannot scatter(root 1): it takes one tensor for each of the 3 ranks, not 2",
+              [](auto& group) { scatter(Tensors(2, torch::ones({2})), 1, group); });
+  check_error(rank_threads, "rank 2 cannot all_to_all: it takes one tensor for each",
+              [](auto& group) { all_to_all(Tensors(group.rank() == 2 ? 4 : 3, torch::ones({2})), group); });
+  check_error(rank_threads, "its tensors are not of one type", [](auto& group) {
+    reduce_scatter({torch::ones({2}), torch::ones({2}), torch::ones({2}, torch::kInt)}, ReduceOp::sum, group);
+  });
   const auto messages = rank_threads.errors([](auto& group) {
     const auto text = torch::ones({2});
     if (group.rank() == 0) send(text, 0, 0, group);
@@ -288,16 +266,12 @@ TEST_CASE("objects arrive as they were, whatever JSON holds", "[collectives]") {
     CHECK(findings.wrong() == "");
   }
   RankThreads rank_threads(2);
-  CHECK_THAT(common_error(rank_threads,
-                          [](auto& group) {
-                            group.rank() ? (void)all_gather_object(1, group) : (void)gather_object(1, 0, group);
-                          }),
-             Contains("rank 0: gather_object(root 0); rank 1: all_gather_object"));
-  CHECK_THAT(common_error(rank_threads,
-                          [](auto& group) {
-                            scatter_object({1, 2, 3}, 0, group);
-                          }),
-             Contains("rank 0 cannot scatter_object(root 0): it takes one object for each of the 2 ranks, not 3"));
+  check_error(rank_threads, "rank 0: gather_object(root 0); rank 1: all_gather_object",
+              [](auto& group) { group.rank() ? (void)all_gather_object(1, group) : (void)gather_object(1, 0, group); });
+  check_error(rank_threads, "rank 0 cannot scatter_object(root 0): it takes one object for each of the 2 ranks, not 3",
+              [](auto& group) {
+                scatter_object({1, 2, 3}, 0, group);
+              });
 }
 
 TEST_CASE("a dictionary is averaged or added up name by name, and must have the same names", "[collectives]") {
@@ -319,11 +293,9 @@ TEST_CASE("a dictionary is averaged or added up name by name, and must have the 
     findings.expect(tensors.at("half").eq(rank).all().item<bool>(), "what was given stays");
   });
   CHECK(findings.wrong() == "");
-  CHECK_THAT(common_error(rank_threads,
-                          [](auto& group) {
-                            reduce_dict({{group.rank() == 2 ? "lost" : "loss", 1.0}}, true, group);
-                          }),
-             Contains("ranks 0, 1 and 3: reduce_dict of loss; rank 2: reduce_dict of lost"));
+  check_error(rank_threads, "ranks 0, 1 and 3: reduce_dict of loss; rank 2: reduce_dict of lost", [](auto& group) {
+    reduce_dict({{group.rank() == 2 ? "lost" : "loss", 1.0}}, true, group);
+  });
 }
 
 TEST_CASE("some ranks make a group of their own, and so do those of a machine", "[collectives]") {
@@ -347,13 +319,11 @@ TEST_CASE("some ranks make a group of their own, and so do those of a machine", 
     barrier(world);
   });
   CHECK(findings.wrong() == "");
-  CHECK_THAT(common_error(rank_threads,
-                          [](auto& group) {
-                            new_group({0, 4}, group);
-                          }),
-             Contains("cannot new_group(0, 4): its ranks must ascend, from 0 to 3"));
-  CHECK_THAT(common_error(rank_threads, [](auto& group) { new_group({group.rank() / 2}, group); }),
-             Contains("ranks 0 and 1: new_group(0); ranks 2 and 3: new_group(1)"));
+  check_error(rank_threads, "cannot new_group(0, 4): its ranks must ascend, from 0 to 3", [](auto& group) {
+    new_group({0, 4}, group);
+  });
+  check_error(rank_threads, "ranks 0 and 1: new_group(0); ranks 2 and 3: new_group(1)",
+              [](auto& group) { new_group({group.rank() / 2}, group); });
 }
 
 TEST_CASE("a peer that leaves is PeerLost for the others, at once", "[collectives]") {
@@ -409,18 +379,6 @@ TEST_CASE("without a group a process is a world of its own", "[collectives]") {
   CHECK(is_main_process());
   CHECK_NOTHROW(synchronize());
   CHECK_THROWS_WITH(barrier(), Contains("Call init_process_group() first."));
-}
-
-TEST_CASE("what a checked call costs", "[.][bench]") {
-  for (const bool check_calls : {true, false}) {
-    RankThreads(2, {.check_calls = check_calls}).each([&](ProcessGroup& group) {
-      const auto one = torch::ones({1000});
-      const auto start = std::chrono::steady_clock::now();
-      for (int i = 0; i < 2000; ++i) all_reduce(one, ReduceOp::max, group);
-      const std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
-      if (group.rank() == 0) std::printf("checked %d: %.1f us a call\n", check_calls, spent.count() / 2000);
-    });
-  }
 }
 
 TEST_CASE("a call may wait at its beginning for a peer in another thread, as NCCL does to connect", "[collectives]") {

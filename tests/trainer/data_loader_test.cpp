@@ -3,20 +3,20 @@
 #include <chrono>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <set>
 #include <stdexcept>
-#include <string>
 #include <thread>
 
 #include "ddprun/sampler.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/trainer/error_text.h"
 #include "tests/trainer/generated_data.h"
 
 using namespace ddprun;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
+using test::error_text;
 
 namespace {
 
@@ -41,16 +41,6 @@ std::vector<Batch> all_of(const Loader& loader, std::vector<std::int64_t> indice
   }
   REQUIRE_FALSE(batches.next());
   return result;
-}
-
-template <class Call>
-std::string error_text(Call call) {
-  try {
-    call();
-    return "";
-  } catch (const std::exception& error) {
-    return error.what();
-  }
 }
 
 }  // namespace

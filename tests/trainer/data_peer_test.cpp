@@ -11,6 +11,7 @@
 #include "tests/support/places.h"
 #include "tests/trainer/generated_data.h"
 #include "tests/trainer/golden.h"
+#include "tests/trainer/words.h"
 #include "trainer/data/dataset.h"
 
 using namespace ddprun;
@@ -59,24 +60,9 @@ std::string utf8_line(const std::string& bytes) {
 
 // Mostly whole characters, with bytes of all kinds thrown in.
 std::string nearly_utf8(std::mt19937& random) {
-  const std::vector<std::string> pieces{"a",
-                                        "é",
-                                        "€",
-                                        "😀",
-                                        "\x80",
-                                        "\xc1",
-                                        "\xc2",
-                                        "\xe0",
-                                        "\xe0\x9f",
-                                        "\xed\xa0\x80",
-                                        "\xef\xbf",
-                                        "\xf0\x8f",
-                                        "\xf4\x90",
-                                        "\xf5",
-                                        "\xff",
-                                        "\xf0\x9f\x98",
-                                        "\xed\x9f\xbf",
-                                        "\xf4\x8f\xbf\xbf"};
+  const auto pieces = test::split(
+      "a é € 😀 \x80 \xc1 \xc2 \xe0 \xe0\x9f \xed\xa0\x80 \xef\xbf \xf0\x8f \xf4\x90 \xf5 \xff \xf0\x9f\x98 "
+      "\xed\x9f\xbf \xf4\x8f\xbf\xbf");
   std::string text;
   for (std::size_t i = random() % 8; i > 0; --i)
     text += random() % 4 ? pieces[random() % 4] : pieces[random() % pieces.size()];

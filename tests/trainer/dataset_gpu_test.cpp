@@ -23,8 +23,7 @@ Images ramp() {
 }
 
 bool same_on_gpu(const Split& gpu, const Split& cpu) {
-  std::vector<std::int64_t> all(static_cast<std::size_t>(cpu.size()));
-  std::iota(all.begin(), all.end(), 0);
+  const std::vector<std::int64_t> all = test::up_to(cpu.size());
   const Batch here = cpu.batch(all, 2), there = gpu.batch(torch::tensor(all).cuda(), 2);
   CHECK((there.inputs.is_cuda() && there.targets.is_cuda()));
   return torch::equal(there.inputs.cpu(), here.inputs) && torch::equal(there.targets.cpu(), here.targets);

@@ -9,6 +9,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/places.h"
+#include "tests/trainer/error_text.h"
 #include "tests/trainer/generated_data.h"
 #include "trainer/data/cifar10.h"
 #include "trainer/data/image_sets.h"
@@ -32,16 +33,23 @@ at::Tensor pixels_of(const Images& images) {
       .view({images.size(), images.channels, images.height, images.width});
 }
 
+const MeanStd kCifar{{0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}};
+
+// Five images whose bytes count on.
+Images ramp(std::int64_t side) {
+  Images images{.channels = 3, .height = side, .width = side, .classes = 10, .labels = {3, 1, 4, 1, 5}};
+  images.pixels.resize(static_cast<std::size_t>(5 * images.image_bytes()));
+  std::iota(images.pixels.begin(), images.pixels.end(), std::uint8_t{0});
+  return images;
+}
+
 }  // namespace
 
 TEST_CASE("the digits are floats from 0 to 1, bit for bit what PyTorch divides", "[dataset]") {
   const Dataset data = load_dataset({}, at::kCPU);
   CHECK(data.task == Task::classify);
-  CHECK(data.channels == 1);
-  CHECK(data.height == 8);
-  CHECK(data.width == 8);
-  CHECK(data.classes == 10);
-  CHECK(data.train.size() == 1500);
+  CHECK(std::vector<std::int64_t>{data.channels, data.height, data.width, data.classes} ==
+        std::vector<std::int64_t>{1, 8, 8, 10});
   CHECK(data.test.size() == 297);
   const Batch batch = whole(data.train);
   CHECK(batch.inputs.sizes() == at::IntArrayRef{1500, 1, 8, 8});
@@ -133,11 +141,8 @@ TEST_CASE("a batch has the samples of its indices in their order, from a tensor 
 }
 
 TEST_CASE("a large split kept as bytes gives the same floats as one kept as floats", "[dataset]") {
-  const ImageRule plain, normal{.mean_std = {{0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}}};
-  Images images{.channels = 3, .height = 16, .width = 16, .classes = 10, .labels = {3, 1, 4, 1, 5}};
-  images.pixels.resize(768 * 5);
-  std::iota(images.pixels.begin(), images.pixels.end(), std::uint8_t{0});  // every byte in every channel
-  for (const ImageRule& rule : {plain, normal}) {
+  const Images images = ramp(16);  // every byte in every channel
+  for (const ImageRule& rule : {ImageRule{}, ImageRule{.mean_std = kCifar}}) {
     const Split floats(stored_images(images, rule, at::kCPU));
     for (const std::int64_t limit : {0, 768 * 5, 768 * 5 * 4 - 1})
       CHECK(same(whole(Split(stored_images(images, rule, at::kCPU, limit))), whole(floats)));
@@ -146,10 +151,8 @@ TEST_CASE("a large split kept as bytes gives the same floats as one kept as floa
 
 // "meta" stands for a GPU: its tensors have shapes only.
 TEST_CASE("images too large for a device stay beside it as bytes, and so do their indices", "[dataset]") {
-  Images images{.channels = 3, .height = 2, .width = 2, .classes = 10, .labels = {3, 1, 4, 1, 5}};
-  images.pixels.resize(12 * 5);
-  std::iota(images.pixels.begin(), images.pixels.end(), std::uint8_t{0});
-  const ImageRule normal{.mean_std = {{0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}}};
+  const Images images = ramp(2);
+  const ImageRule normal{.mean_std = kCifar};
   const Split beside(stored_images(images, normal, at::kMeta, 12 * 5 - 1)),
       there(stored_images(images, normal, at::kMeta, 12 * 5)), here(stored_images(images, normal, at::kCPU, 0));
   CHECK((beside.needs_loading() && !there.needs_loading() && !here.needs_loading()));
@@ -377,12 +380,7 @@ TEST_CASE("synthetic images have the shape of the spec", "[dataset]") {
 TEST_CASE("data that cannot be is refused in a sentence", "[dataset]") {
   const test::TempFolder folder;
   const auto refusal = [](const DataSpec& spec) {
-    try {
-      load_dataset(spec, at::kCPU);
-      return std::string();
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
+    return test::error_text<Error>([&] { load_dataset(spec, at::kCPU); });
   };
   CHECK(refusal({.name = "imagenet"}) ==
         "cannot load the data set imagenet: there is no data set of that name. There are digits, mnist, cifar10, text, "

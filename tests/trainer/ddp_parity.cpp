@@ -36,23 +36,18 @@ const std::vector<std::string> kModes{"plain",     "small-buckets", "bucket-view
                                       "unused",    "unused-views",  "static",       "static-unused", "no-buffers",
                                       "fp16-hook", "bf16-hook",     "bf16",         "clip"};
 
-bool begins(const std::string& text, const char* with) { return text.rfind(with, 0) == 0; }
-bool ends(const std::string& text, const std::string& with) {
-  return text.size() >= with.size() && text.compare(text.size() - with.size(), with.size(), with) == 0;
-}
-
 ddprun::DdpOptions options_of(const std::string& mode) {
   ddprun::DdpOptions options;
   if (mode == "small-buckets" || mode == "bucket-views" || mode == "unused-views") options.bucket_bytes = 4096;
-  options.gradient_as_bucket_view = ends(mode, "-views");
-  options.find_unused_parameters = begins(mode, "unused");
-  options.static_graph = begins(mode, "static");
+  options.gradient_as_bucket_view = mode.ends_with("-views");
+  options.find_unused_parameters = mode.starts_with("unused");
+  options.static_graph = mode.starts_with("static");
   options.broadcast_buffers = mode != "no-buffers";
   return options;
 }
 
 int extra_of(const std::string& mode, int step, int rank) {
-  if (begins(mode, "unused")) return (step + rank) % 3 == 0;
+  if (mode.starts_with("unused")) return (step + rank) % 3 == 0;
   return mode == "static" ? 2 : mode == "static-unused" ? 0 : 1;
 }
 
@@ -66,7 +61,7 @@ void train(const std::string& mode, const ddprun::ProcessGroup& group) {
   if (mode == "fp16-hook") ddp.register_comm_hook(ddprun::fp16_compress_hook());
   if (mode == "bf16-hook") ddp.register_comm_hook(ddprun::bf16_compress_hook());
   torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
-  const int parts = begins(mode, "accumulate") ? 3 : 1;
+  const int parts = mode.starts_with("accumulate") ? 3 : 1;
   for (int step = 0; step < kSteps; ++step) {
     ddp.zero_grad();
     at::Tensor loss;

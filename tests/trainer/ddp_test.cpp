@@ -1,24 +1,14 @@
 // The library `ddp` by real processes: ddp_worker has the scenarios.
-#include <chrono>
-#include <string>
-#include <vector>
-
 #include "tests/support/catch.h"
-#include "tests/support/command.h"
 #include "tests/support/places.h"
 #include "tests/trainer/ranks.h"
 
 using namespace ddprun::test;
 using Catch::Matchers::Contains;
-using namespace std::chrono_literals;
 
 namespace {
 
-std::vector<std::string> worker(const std::vector<std::string>& words) {
-  std::vector<std::string> argv{programs_folder() + "/ddp_worker"};
-  argv.insert(argv.end(), words.begin(), words.end());
-  return argv;
-}
+Words worker(const Words& words) { return with({programs_folder() + "/ddp_worker"}, words); }
 
 void works(int ranks, const char* scenario) {
   INFO(ranks << " ranks");
@@ -99,23 +89,14 @@ TEST_CASE("a rank with another model is named, with where it differs, on every r
        "4]"},
       {"buffer", "it has buffer 'count' of Float [2], frozen where rank 0 has buffer 'count' of Float [1], frozen"},
   }));
-  Ranks ranks(3, worker({"other-model", how}));
-  for (int rank = 0; rank < 3; ++rank) {
-    const Ended ended = ranks[rank].wait_exit(60s);
-    CHECK(ended == exited(1));
-    CHECK(ended.err ==
-          std::string("rank 1's model differs from rank 0's: ") + why + ". All ranks must build the same model.\n");
-  }
+  CHECK(Ranks(3, worker({"other-model", how})).wait_all_refused() ==
+        std::string("rank 1's model differs from rank 0's: ") + why + ". All ranks must build the same model.\n");
 }
 
 TEST_CASE("a layer that gets no gradient is named before the next step", "[ddp]") {
-  Ranks ranks(2, worker({"layer-left-out"}));
-  for (int rank = 0; rank < 2; ++rank) {
-    const Ended ended = ranks[rank].wait_exit(60s);
-    CHECK(ended == exited(1));
-    CHECK_THAT(ended.err, Contains("the last step gave no gradient to unused.weight, unused.bias: the loss does not "
-                                   "depend on what they compute. Set find_unused_parameters"));
-  }
+  CHECK_THAT(Ranks(2, worker({"layer-left-out"})).wait_all_refused(),
+             Contains("the last step gave no gradient to unused.weight, unused.bias: the loss does not depend on what "
+                      "they compute. Set find_unused_parameters"));
 }
 
 TEST_CASE("outputs of all kinds reach backward, and those outside the loss give no gradient", "[ddp]") {
@@ -147,15 +128,9 @@ TEST_CASE("a loss that is not finite on one rank costs all of them one step, in 
 }
 
 TEST_CASE("a loss that is not finite ends the run by the same sentence on every rank", "[ddp]") {
-  Ranks ranks(3, worker({"bad-loss", "stop"}));
-  for (int rank = 0; rank < 3; ++rank) {
-    const Ended ended = ranks[rank].wait_exit(60s);
-    CHECK(ended == exited(1));
-    CHECK(
-        ended.err ==
+  CHECK(Ranks(3, worker({"bad-loss", "stop"})).wait_all_refused() ==
         "training ends at step 1: the loss of rank 1 is not a number. Lower the learning rate, clip the gradients, or "
         "look at that rank's samples.\n");
-  }
 }
 
 TEST_CASE("SyncBatchNorm computes what BatchNorm does on the whole batch, at 1, 2 and 4 ranks", "[ddp]") {

@@ -13,6 +13,8 @@
 #include "ddprun/loss_guard.h"
 #include "ddprun/sampler.h"
 #include "ddprun/tensor_batch.h"
+#include "tests/trainer/collectives_check.h"
+#include "tests/trainer/error_text.h"
 
 namespace ddprun::test {
 namespace {
@@ -73,9 +75,7 @@ at::Tensor input_of(const ProcessGroup& group, std::int64_t features) {
 
 // The mean over the ranks of what each gives.
 at::Tensor mean_over(const ProcessGroup& group, const at::Tensor& own) {
-  std::vector<at::Tensor> sum{own.clone()};
-  group.c10d()->allreduce(sum)->wait();
-  return sum[0] / group.world_size();
+  return sum_over(group, own) / group.world_size();
 }
 
 std::vector<at::Tensor> gradients_of(const nn::Module& module) {
@@ -84,22 +84,29 @@ std::vector<at::Tensor> gradients_of(const nn::Module& module) {
   return gradients;
 }
 
-}  // namespace
-
-void require(bool condition, const std::string& what) {
-  if (!condition) throw std::runtime_error(what);
+// Every collective, with every type, against what one process computes.
+void check_collectives(const ProcessGroup& group, const Words&) {
+  // Ranks that share a GPU take turns on it: each call takes milliseconds.
+  const Layouts layouts = group.device().is_cuda() ? Layouts::of_floats : Layouts::all;
+  Findings findings;
+  reduce_everything(group, findings, nullptr, layouts);
+  move_everything(group, findings, layouts);
+  require(findings.wrong().empty(), "not as in one process: " + findings.wrong());
 }
 
+// A rank's model differs: in a shape, a type, a name, a layer, what is frozen (the word).
 void build_another_model(const ProcessGroup& group, const Words& words) {
   auto model = make_on<OtherModel>(group, words.at(0), group.rank() == 1);
   const DistributedDataParallel<OtherModel> ddp(model, {}, group);
 }
 
+// A layer that the loss does not depend on, without find_unused_parameters.
 void omit_layer(const ProcessGroup& group, const Words&) {
   DistributedDataParallel ddp(make_on<OneUsed>(group), {}, group);
   for (int step = 0; step < 2; ++step) ddp.forward(input_of(group, 4)).sum().backward();
 }
 
+// Outputs of all kinds reach backward; gradients can be forgotten and accumulated in every way.
 void check_outputs(const ProcessGroup& group, const Words&) {
   DdpOptions options;
   options.find_unused_parameters = true;
@@ -183,14 +190,11 @@ void check_kernel_options(const ProcessGroup& group, const Words&) {
   auto model = make_on<TwoLayers>(group);
   DistributedDataParallel alone(model, {.reduces_alone = false}, group);
   require(alone.bucket_order().empty(), "a rank that reduces nothing has no buckets");
-  try {
-    alone.register_comm_hook(fp16_compress_hook());
-  } catch (const std::exception&) {
-    return;
-  }
-  require(false, "a hook that is never called is refused");
+  require(!error_text([&] { alone.register_comm_hook(fp16_compress_hook()); }).empty(),
+          "a hook that is never called is refused");
 }
 
+// Every forward pass begins with rank 0's buffers, or with one's own where that is left out.
 void check_buffers(const ProcessGroup& group, const Words&) {
   struct Counting : nn::Module {
     explicit Counting(int rank) : count(register_buffer("count", torch::full({1}, 10.0 * rank + 1))) {}
@@ -255,19 +259,12 @@ void check_scaler(const ProcessGroup& group, const Words&) {
   require(resumed.step(optimizer), "before the step");
   resumed.update();
   require(resumed.state().scale == 16, "it goes on where the other one was");
-  const auto refused = [](const auto& call) {
-    try {
-      call();
-    } catch (const std::exception&) {
-      return true;
-    }
-    return false;
-  };
-  require(refused([&] { resumed.update(); }), "no update without a step");
+  require(!error_text([&] { resumed.update(); }).empty(), "no update without a step");
   optimizer.zero_grad();
-  require(refused([&] { resumed.step(optimizer); }), "no step without gradients");
+  require(!error_text([&] { resumed.step(optimizer); }).empty(), "no step without gradients");
 }
 
+// fp16 autocast with the scaler learns what float does, and all ranks leave out a step that overflows on one.
 void check_half_precision(const ProcessGroup& group, const Words&) {
   torch::manual_seed(5);
   const at::Tensor weight = torch::randn({4, 2});
@@ -310,6 +307,7 @@ void check_half_precision(const ProcessGroup& group, const Words&) {
   require(torch::allclose(half_weights, weights, 0.1, 0.1), "to about the same weights");
 }
 
+// A loader's batches, in pinned memory where there is a GPU.
 void check_batches(const ProcessGroup& group, const Words&) {
   const at::Tensor images = torch::arange(40 * 6).view({40, 2, 3}).to(torch::kFloat);
   DataLoader<Tensors, Tensors> loader(
@@ -330,6 +328,7 @@ void check_batches(const ProcessGroup& group, const Words&) {
   require(seen == sampler.size(), "all of them");
 }
 
+// One rank's loss is not finite: a step less on all ranks, or the end on all of them (the word: skip, stop).
 void train_with_bad_loss(const ProcessGroup& group, const Words& words) {
   const bool stop = words.at(0) == "stop";
   for (const std::string mode : {"plain", "bucket-views", "unused", "static"}) {
@@ -364,17 +363,24 @@ void train_with_bad_loss(const ProcessGroup& group, const Words& words) {
     const at::Tensor all = all_gather_stacked(weights().detach(), group);
     require(torch::equal(all[0], all[group.world_size() - 1]), "the ranks have the same weights");
     for (int number = 6; number < 8; ++number) step(number, nan);
-    std::string why;
-    try {
-      step(8, infinite);
-    } catch (const std::exception& error) {
-      why = error.what();
-    }
+    const std::string why = error_text([&] { step(8, infinite); });
     require(why.find("training ends at step 8: the loss of rank 1 is infinite, and 2 steps before this one were "
                      "skipped.") == 0,
             "too many in a row end it, not: " + why);
     barrier(group);  // the group is as good as before
   }
+}
+
+}  // namespace
+
+void require(bool condition, const std::string& what) {
+  if (!condition) throw std::runtime_error(what);
+}
+
+at::Tensor sum_over(const ProcessGroup& group, const at::Tensor& own) {
+  std::vector<at::Tensor> sum{own.clone()};
+  group.c10d()->allreduce(sum)->wait();
+  return sum[0];
 }
 
 }  // namespace ddprun::test
@@ -398,13 +404,13 @@ int main(int argc, char** argv) try {
       {"batches", check_batches},
       {"train", train_with_snapshots},
       {"save", save_repeatedly},
-      {"save-another", save_another_model},
       {"outgrow", outgrow_memory},
       {"keep", keep_repeatedly},
       {"bad-loss", train_with_bad_loss},
       {"beats", check_beats},
       {"parity-with-beats", print_parity_with_beats}};
   torch::set_num_threads(1);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // tests wait for lines
   // Over gloo, but for the tests that ask for GPUs.
   const bool on_gpu = std::getenv("DDP_WORKER_ON_GPU") != nullptr;
   const ProcessGroup group = init_process_group({.backend = on_gpu ? Backend::nccl : Backend::gloo});

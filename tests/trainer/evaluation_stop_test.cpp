@@ -6,13 +6,11 @@
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <sstream>
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/channel/worker_channel.h"
 #include "tests/support/catch.h"
-#include "tests/support/places.h"
 #include "tests/trainer/generated_data.h"
 #include "tests/trainer/ranks.h"
 
@@ -23,45 +21,22 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-using Words = std::vector<std::string>;
-
 constexpr auto kLimit = 120s;
 constexpr int kTestImages = 4800;  // 24 batches on each of two ranks, far longer than the steps of an epoch
-
-CommandOptions alone() { return {.env = {{"OMP_NUM_THREADS", "1"}}}; }
 
 // One run and all that it writes.
 struct Course {
   explicit Course(const TempFolder& data) : data_folder((data / "cifar").string()) {}
 
   Words settings() const {
-    return {"3",
-            "--dataset=cifar10",
-            "--data",
-            data_folder,
-            "--model=resnet18",
-            "--set",
-            "model.width_divisor=8",
-            "--batch-size=16",
-            "--schedule=exponential",
-            "--best=loss",
-            "--patience=5",
-            "--judge-by=loss",
-            "--log-every=1",
-            "--snapshot",
-            folder / "s.pt",
-            "--metrics",
-            folder / "m.jsonl",
-            "--result",
-            folder / "r.json",
-            "--publish",
-            folder / "weights.safetensors"};
+    const Words files{
+        "--data",           data_folder, "--snapshot",      folder / "s.pt", "--metrics",
+        folder / "m.jsonl", "--result",  folder / "r.json", "--publish",     folder / "weights.safetensors"};
+    return with(files, split("3 --dataset=cifar10 --model=resnet18 --set=model.width_divisor=8 --batch-size=16 "
+                             "--schedule=exponential --best=loss --patience=5 --judge-by=loss --log-every=1"));
   }
   Words under_ddprun() const {
-    Words words{programs_folder() + "/ddprun", "--standalone", "--nproc_per_node=2", programs_folder() + "/train",
-                "--device=cpu"};
-    for (const std::string& word : settings()) words.push_back(word);
-    return words;
+    return test::under_ddprun({"--standalone", "--nproc_per_node=2"}, train_with(settings()));
   }
   // Without times and speeds, which are never equal, and this process's share of the samples.
   std::string metrics() const {
@@ -84,20 +59,6 @@ struct Course {
   TempFolder folder;
   std::string data_folder;
 };
-
-Words lines_of(const std::string& text) {
-  static const std::regex kSpeed(", [0-9]+ samples/s$");
-  std::istringstream in(text);
-  Words lines;
-  for (std::string line; std::getline(in, line);)
-    if (line.starts_with("epoch ")) lines.push_back(std::regex_replace(line, kSpeed, ""));
-  return lines;
-}
-
-Words operator+(Words first, const Words& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
-}
 
 // What a worker has told its agent, read from its page.
 ddprun_phase phase_of(pid_t worker) {
@@ -128,10 +89,10 @@ TEST_CASE("SIGTERM during an evaluation ends it at once, and the next start make
   const TempFolder data;
   make_cifar10(data / "cifar", 64, kTestImages, 1);
   const Course calm(data), disturbed(data);
-  const Ended whole = run(calm.under_ddprun(), kLimit, alone());
+  const Ended whole = run(calm.under_ddprun(), kLimit, kOneThread);
   REQUIRE(whole == exited(0));
 
-  Command job(disturbed.under_ddprun(), alone());
+  Command job(disturbed.under_ddprun(), kOneThread);
   job.wait_for_output("^epoch 1 of 3: ", kLimit);
   job.wait_for_output("^epoch 2 step 2 ", kLimit);
   const pid_t rank_1 = job.wait_for_process("RANK", "1", 10s);
@@ -143,21 +104,19 @@ TEST_CASE("SIGTERM during an evaluation ends it at once, and the next start make
   CHECK_THAT(left.out, !Contains("epoch 2 of 3: "));
   CHECK_THAT(left.out, Contains("saved at step 4; the next start resumes from there"));
 
-  const Ended again = run(disturbed.under_ddprun(), kLimit, alone());
+  const Ended again = run(disturbed.under_ddprun(), kLimit, kOneThread);
   CHECK(again == exited(0));
   CHECK_THAT(again.out, !Contains("epoch 2 step"));
-  require_equal(disturbed, lines_of(left.out) + lines_of(again.out), calm, lines_of(whole.out));
+  require_equal(disturbed, epoch_lines(left.out + again.out), calm, epoch_lines(whole.out));
 }
 
 TEST_CASE("SIGTERM while a run that is over is evaluated once more leaves it as it is", "[stories][evaluation]") {
   const TempFolder data;
   make_cifar10(data / "cifar", 64, kTestImages, 1);
   const Course course(data);
-  REQUIRE(run(course.under_ddprun(), kLimit, alone()) == exited(0));
+  REQUIRE(run(course.under_ddprun(), kLimit, kOneThread) == exited(0));
   const std::string snapshot = read_file(course.folder / "s.pt");
-  Words words = course.under_ddprun();
-  words.insert(words.end(), {"--predictions", course.folder / "p.csv"});
-  Command job(words, alone());
+  Command job(with(course.under_ddprun(), {"--predictions", course.folder / "p.csv"}), kOneThread);
   job.wait_for_output("nothing to do: ", kLimit);
   const pid_t rank_1 = job.wait_for_process("RANK", "1", 10s);
   REQUIRE(eventually([&] { return phase_of(rank_1) == DDPRUN_PHASE_EVALUATING; }, kLimit));
@@ -182,5 +141,5 @@ TEST_CASE("SIGTERM to one rank that was started by hand ends an evaluation, too"
   CHECK_THAT(left.out, !Contains("epoch 2 of 3: "));
 
   const Ended again = Ranks(2, train_with(disturbed.settings())).wait_all_good();
-  require_equal(disturbed, lines_of(left.out) + lines_of(again.out), calm, lines_of(whole.out));
+  require_equal(disturbed, epoch_lines(left.out + again.out), calm, epoch_lines(whole.out));
 }

@@ -3,13 +3,12 @@
 
 #include <zlib.h>
 
-#include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <sstream>
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/trainer/words.h"
 
 namespace ddprun::test {
 
@@ -45,14 +44,7 @@ std::string difference_to_python(const std::string& what, const std::string& our
                                   std::chrono::seconds(120), {.env = {{"OMP_NUM_THREADS", "1"}}});
   REQUIRE(python == exited(0));
   const std::size_t begin = python.out.find("== " + what + "\n") + what.size() + 4;
-  std::istringstream a(ours), b(python.out.substr(begin, python.out.find("== ", begin) - begin));
-  std::string mine, theirs;
-  while (true) {
-    const bool more = static_cast<bool>(std::getline(a, mine)), more_there = static_cast<bool>(std::getline(b, theirs));
-    if (!more && !more_there) return "";
-    if (more != more_there || mine != theirs)
-      return "ours: " + (more ? mine : "-") + "\nPython's: " + (more_there ? theirs : "-");
-  }
+  return first_difference(ours, python.out.substr(begin, python.out.find("== ", begin) - begin));
 }
 
 }  // namespace ddprun::test

@@ -17,8 +17,6 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-using Words = std::vector<std::string>;
-
 // Two ranks share a GPU where there is only one. DDPRUN_GPU_TESTS_RANKS=1 leaves them out.
 int ranks_max() {
   const char* chosen = std::getenv("DDPRUN_GPU_TESTS_RANKS");
@@ -43,22 +41,17 @@ bool all_end_well(Ranks& ranks) {
   return true;
 }
 
-bool run_on_gpus(int ranks, Words arguments) {
-  arguments.insert(arguments.begin(), "train");
-  Ranks started = start_on_gpus(ranks, arguments);
-  return all_end_well(started);
-}
-
-// Runs of `train` at the same time, as most of their time is the start.
-bool run_all_on_gpus(int ranks, const std::vector<Words>& runs) {
-  std::vector<Ranks> started;
-  for (Words arguments : runs) {
-    arguments.insert(arguments.begin(), "train");
-    started.push_back(start_on_gpus(ranks, arguments));
-  }
+// Several at the same time, as most of their time is the start.
+bool all_end_well(std::vector<Ranks>& started) {
   bool all = true;
   for (Ranks& one : started) all = all_end_well(one) && all;
   return all;
+}
+
+bool run_on_gpus(int ranks, const std::vector<Words>& runs) {
+  std::vector<Ranks> started;
+  for (const Words& arguments : runs) started.push_back(start_on_gpus(ranks, with({"train"}, arguments)));
+  return all_end_well(started);
 }
 
 // Scenarios of ddp_worker with one rank and with two, at the same time.
@@ -71,10 +64,8 @@ void work_on_gpus(const std::vector<Words>& scenarios, int ranks_min = 1) {
   std::vector<std::pair<std::string, Ranks>> started;
   for (const Words& scenario : scenarios)
     for (int ranks = ranks_min; ranks <= ranks_max(); ++ranks) {
-      Words argv = scenario;
-      argv.insert(argv.begin(), "ddp_worker");
       started.emplace_back(scenario.front() + " with " + std::to_string(ranks),
-                           start_on_gpus(ranks, argv, {{"DDP_WORKER_ON_GPU", "1"}}));
+                           start_on_gpus(ranks, with({"ddp_worker"}, scenario), {{"DDP_WORKER_ON_GPU", "1"}}));
     }
   for (auto& [name, ranks] : started) {
     INFO(name);
@@ -126,9 +117,7 @@ TEST_CASE("training on GPUs that is stopped and resumed ends with the same bits,
         started.push_back(start_on_gpus(ranks_max(),
                                         {"ddp_worker", "train", folder / (optimizer + name), optimizer, steps},
                                         {{"DDP_WORKER_ON_GPU", "1"}}));
-    bool all = true;
-    for (Ranks& ranks : started) all = all_end_well(ranks) && all;
-    return all;
+    return all_end_well(started);
   };
   if (!run({{"-undisturbed.pt", "19"}, {"-stopped.pt", "8"}}) || !run({{"-stopped.pt", "19"}})) return;
   for (const std::string& optimizer : optimizers) {
@@ -142,8 +131,8 @@ TEST_CASE("training on GPUs that is stopped and resumed ends with the same bits,
 TEST_CASE("train takes the GPUs there are and stops and resumes with the same bits", "[gpu]") {
   if (gpus_or_skip() == 0) return;
   const TempFolder folder;
-  if (!run_all_on_gpus(ranks_max(), {{"3", "--device=cuda", "--deterministic", "--snapshot", folder / "undisturbed.pt"},
-                                     {"1", "--deterministic", "--snapshot", folder / "resumed.pt"}}))
+  if (!run_on_gpus(ranks_max(), {{"3", "--device=cuda", "--deterministic", "--snapshot", folder / "undisturbed.pt"},
+                                 {"1", "--deterministic", "--snapshot", folder / "resumed.pt"}}))
     return;
   Ranks resumed = start_on_gpus(ranks_max(), {"train", "3", "--deterministic", "--snapshot", folder / "resumed.pt"});
   CHECK_THAT(resumed.wait_all_good().out, Contains("1 of 3 epochs done"));
@@ -159,7 +148,7 @@ TEST_CASE("vgg11_bn with torchvision's head trains deterministically on a GPU, t
   for (const char* name : {"one.pt", "two.pt"})
     runs.push_back({"1", "--dataset=synthetic", "--set=data.samples=32", "--model=vgg11_bn", "--head=imagenet",
                     "--set=model.width_divisor=32", "--device=cuda", "--deterministic", "--snapshot", folder / name});
-  run_all_on_gpus(1, runs);
+  run_on_gpus(1, runs);
   CHECK(differences(load_snapshot(folder / "one.pt"), load_snapshot(folder / "two.pt")) == "");
 }
 
@@ -170,13 +159,11 @@ void graph_has_bits_without(const Words& words) {
   if (gpus_or_skip() == 0) return;
   const TempFolder folder;
   const auto run = [&](const std::string& epochs, const std::string& name, const std::string& more) {
-    Words all{epochs, "--device=cuda", "--deterministic", more, "--snapshot", folder / name};
-    all.insert(all.end(), words.begin(), words.end());
-    return all;
+    return with({epochs, "--device=cuda", "--deterministic", more, "--snapshot", folder / name}, words);
   };
-  if (!run_all_on_gpus(ranks_max(), {run("3", "eager.pt", "--fused"), run("3", "graph.pt", "--cuda-graph"),
-                                     run("2", "resumed.pt", "--cuda-graph")}) ||
-      !run_on_gpus(ranks_max(), run("3", "resumed.pt", "--cuda-graph")))
+  if (!run_on_gpus(ranks_max(), {run("3", "eager.pt", "--fused"), run("3", "graph.pt", "--cuda-graph"),
+                                 run("2", "resumed.pt", "--cuda-graph")}) ||
+      !run_on_gpus(ranks_max(), {run("3", "resumed.pt", "--cuda-graph")}))
     return;
   const Snapshot eager = load_snapshot(folder / "eager.pt");
   CHECK(differences(eager, load_snapshot(folder / "graph.pt")) == "");
@@ -195,9 +182,8 @@ TEST_CASE("a CUDA graph has the bits of a run without, with adam and fp16's scal
 
 TEST_CASE("a CUDA graph has the bits of a run without, with clipped norms and batch norm over all ranks", "[gpu]") {
   Words words{"--lr=0.0625", "--precision=bf16", "--channels-last", "--clip-norm=1", "--sync-bn"};
-  if (count_gpus() >= ranks_max()) {  // ranks that share a GPU take turns: a hundred calls a step would take seconds
-    words.insert(words.end(), {"--model=resnet18", "--set=model.width_divisor=8"});
-  }
+  if (count_gpus() >= ranks_max())  // ranks that share a GPU take turns: a hundred calls a step would take seconds
+    words = with(words, {"--model=resnet18", "--set=model.width_divisor=8"});
   graph_has_bits_without(words);
 }
 

@@ -8,6 +8,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/trainer/recorded_operations.h"
+#include "tests/trainer/words.h"
 #include "trainer/ddp/snapshot/optimizer_state.h"
 #include "trainer/step.h"
 #include "trainer/transfer.h"
@@ -15,11 +16,8 @@
 using namespace ddprun;
 using namespace ddprun::test;
 using namespace ddprun::train;
-using Catch::Matchers::Contains;
 
 namespace {
-
-using Words = std::vector<std::string>;
 
 constexpr int kEpochs = 3;
 
@@ -107,7 +105,7 @@ TEST_CASE("a graph repeats all of a step: it ends with the bits of steps that th
       {"--optimizer=adamw", "--model=vgg11_bn", "--head=imagenet", "--set=model.width_divisor=64"}};
   for (Words words : runs) {
     INFO(words.front() << " " << words.back());
-    words.insert(words.end(), steps.begin(), steps.end());
+    words = with(words, steps);
     int replays = 0;
     const Trained graphed = train_epochs(words, std::make_unique<RecordedOperations>(replays));
     CHECK(replays == kEpochs * 7 - GraphPlan::kWarmUp);

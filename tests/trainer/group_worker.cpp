@@ -3,7 +3,6 @@
 #include <torch/torch.h>
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "ddprun/collectives.h"

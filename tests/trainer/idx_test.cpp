@@ -5,7 +5,6 @@
 #include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
-#include "tests/support/places.h"
 
 using namespace ddprun;
 using namespace ddprun::train;
@@ -74,11 +73,4 @@ TEST_CASE("a missing or torn data file is named in one sentence", "[idx]") {
   const std::string whole = test::read_file(folder / "torn.gz");
   folder.write("torn.gz", whole.substr(0, whole.size() / 2));
   CHECK_THROWS_WITH(read_idx(folder / "torn"), Contains("cannot read the data file " + (folder / "torn.gz").string()));
-}
-
-TEST_CASE("the digits that come with ddprun are 1,500 and 297 images of 8 by 8", "[idx]") {
-  const std::string folder = test::source_folder() + "/data/digits/";
-  CHECK(read_idx(folder + "train-images-idx3-ubyte").shape == std::vector<std::int64_t>{1500, 8, 8});
-  CHECK(read_idx(folder + "t10k-images-idx3-ubyte").shape == std::vector<std::int64_t>{297, 8, 8});
-  CHECK(read_idx(folder + "t10k-labels-idx1-ubyte").shape == std::vector<std::int64_t>{297});
 }

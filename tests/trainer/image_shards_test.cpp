@@ -1,9 +1,6 @@
 #include "trainer/data/image_shards.h"
 
-#include <filesystem>
-
 #include "ddprun/sharded_dataset.h"
-#include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/trainer/generated_data.h"

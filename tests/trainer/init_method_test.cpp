@@ -1,6 +1,8 @@
 #include "trainer/ddp/group/init_method.h"
 
+#include "rendezvous/peer/loopback.h"
 #include "tests/support/catch.h"
+#include "trainer/ddp/group/own_address.h"
 
 using namespace ddprun;
 using namespace std::chrono_literals;
@@ -42,4 +44,13 @@ TEST_CASE("ranks are named as a person would, and not a thousand of them", "[ini
   CHECK(name_ranks({0, 1, 2, 3, 4, 5, 6, 7, 8, 11}) == "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
   CHECK(format_duration(30s) == "30 s");
   CHECK(format_duration(1500ms) == "1500 ms");
+}
+
+TEST_CASE("a name that means the loopback here gives other machines another address, where there is one",
+          "[own_address]") {
+  CHECK(rendezvous::is_loopback(own_address_towards("127.0.1.1", 1)));
+  const std::string outside = own_address_towards("192.0.2.1", 9);
+  const std::string offered = own_address_for_other_machines("127.0.1.1", 1);
+  CHECK_FALSE(offered.empty());
+  if (!outside.empty()) CHECK(offered == outside);
 }

@@ -7,6 +7,7 @@
 #include "tests/support/command.h"
 #include "tests/support/free_port.h"
 #include "tests/support/places.h"
+#include "tests/trainer/words.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -19,7 +20,7 @@ constexpr auto kLimit = 60s;
 // The program, with a place of its own for temporary files.
 class Launching {
  public:
-  explicit Launching(std::vector<std::string> words, std::map<std::string, std::optional<std::string>> env = {}) {
+  explicit Launching(Words words, std::map<std::string, std::optional<std::string>> env = {}) {
     words.insert(words.begin(), programs_folder() + "/launch_worker");
     env["OMP_NUM_THREADS"] = "1";
     env["TMPDIR"] = folder_.path().string();
@@ -41,14 +42,8 @@ class Launching {
   std::unique_ptr<Command> command_;
 };
 
-Ended launched(std::vector<std::string> words, std::map<std::string, std::optional<std::string>> env = {}) {
+Ended launched(Words words, std::map<std::string, std::optional<std::string>> env = {}) {
   return Launching(std::move(words), std::move(env)).end();
-}
-
-std::size_t times(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
 }
 
 }  // namespace
@@ -118,17 +113,17 @@ TEST_CASE("a program may launch several times: later workers get the earlier res
   CHECK(ended == exited(0));
   CHECK_THAT(ended.out,
              Contains("returned {\"failed\":true,\"first\":7,\"third\":{\"rank\":0,\"sum\":21,\"world\":2}}"));
-  CHECK(times(ended.out, "the first one runs") == 2);  // once on each rank
+  CHECK(occurrences(ended.out, "the first one runs") == 2);  // once on each rank
 }
 
 TEST_CASE("what a program does before launch() unless it is a worker happens once", "[launch]") {
   for (const char* processes : {"processes=2", "processes=1"}) {
     const Ended ended = launched({"setup", processes});
-    CHECK(times(ended.out, "set up\n") == 1);
+    CHECK(occurrences(ended.out, "set up\n") == 1);
     CHECK_THAT(ended.out,
                Contains(std::string("returned ") + (processes == std::string("processes=2") ? "true\n" : "false\n")));
   }
-  CHECK(times(launched({"setup", "processes=1"}, {{"DDPRUN_LAUNCHED_BY", "nobody"}}).out, "set up\n") == 1);
+  CHECK(occurrences(launched({"setup", "processes=1"}, {{"DDPRUN_LAUNCHED_BY", "nobody"}}).out, "set up\n") == 1);
 }
 
 TEST_CASE("a worker launches nothing itself", "[launch]") {

@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstdio>
 #include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 

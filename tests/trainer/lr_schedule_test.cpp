@@ -3,19 +3,15 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/places.h"
+#include "tests/trainer/error_text.h"
 #include "tests/trainer/lr_lines.h"
 
 using namespace ddprun;
 
 namespace {
 
-std::string refusal(SequentialLR rules) {
-  try {
-    const LrSchedule schedule(0.1, std::move(rules));
-    return "";
-  } catch (const std::exception& error) {
-    return error.what();
-  }
+std::string refusal(const SequentialLR& rules) {
+  return test::error_text([&] { const LrSchedule schedule(0.1, rules); });
 }
 
 }  // namespace

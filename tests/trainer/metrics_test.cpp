@@ -13,6 +13,8 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/places.h"
+#include "tests/trainer/error_text.h"
+#include "trainer/metrics/tensorboard.h"
 
 using namespace ddprun;
 using namespace ddprun::train;
@@ -58,12 +60,6 @@ std::string as_tensorboard_reads(const std::string& folder) {
   return ended.out;
 }
 
-std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> result;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) result.push_back(entry.path());
-  return result;
-}
-
 void append(const std::filesystem::path& path, std::string_view bytes) {
   std::ofstream(path, std::ios::app | std::ios::binary) << bytes;
 }
@@ -88,12 +84,7 @@ class FullDisk {
 };
 
 std::string refusal(const std::string& path, Step resumed_step = 5) {
-  try {
-    MetricsLog(json_only(path, resumed_step), kNow);
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
+  return test::error_text<Error>([&] { MetricsLog(json_only(path, resumed_step), kNow); });
 }
 
 }  // namespace
@@ -119,7 +110,7 @@ TEST_CASE("a run that was killed and resumed has each step once, for readers of 
   MetricsOptions options{.jsonl = folder / "m.jsonl", .tensorboard = folder / "runs"};
   run(options, 1, 5, 0.25);
   append(folder / "m.jsonl", R"({"step":6,"ep)");  // killed in the midst of a row
-  append(files_in(folder / "runs").at(0), std::string("\x20\0\0\0\0\0\0\0\x01", 9));
+  append(std::filesystem::directory_iterator(folder / "runs")->path(), std::string("\x20\0\0\0\0\0\0\0\x01", 9));
   options.resumed_step = 3;
   run(options, 4, 6, 0.5, kNow - 100);  // and its clock was set back
   CHECK(steps_in(folder / "m.jsonl") == "1:0.25 2:0.25 3:0.25 4:0.5 5:0.5 6:0.5");
@@ -245,4 +236,28 @@ TEST_CASE("a disk that is full for a while costs the rows of that while, and no 
   CHECK(said.size() == 2);
   CHECK(steps_in(folder / "m.jsonl") == "1:0.5 4:0.25");
   CHECK_THAT(as_tensorboard_reads(folder / "runs"), EndsWith("loss 1 0.5 1754550000.5\nloss 4 0.25 1754550000.5\n"));
+}
+
+TEST_CASE("the CRC-32C of the published examples is theirs", "[metrics]") {
+  CHECK(crc32c("123456789") == 0xe3069283);
+  // RFC 3720, appendix B.4, whose bytes stand in the order of the wire.
+  CHECK(crc32c(std::string(32, '\0')) == 0x8a9136aa);
+  CHECK(crc32c(std::string(32, '\xff')) == 0x62a8ab43);
+  std::string rising, falling;
+  for (char i = 0; i < 32; ++i) rising += i, falling.insert(falling.begin(), i);
+  CHECK(crc32c(rising) == 0x46dd794e);
+  CHECK(crc32c(falling) == 0x113fdb5c);
+}
+
+TEST_CASE("an event file's name comes after those that are there, whatever the clock says", "[metrics]") {
+  CHECK(event_file_name({}, 1754550000, "host", 7) == "events.out.tfevents.1754550000.host.7");
+  CHECK(event_file_name({"events.out.tfevents.1754550000.host.10"}, 1754550000, "host", 9) ==
+        "events.out.tfevents.1754550001.host.9");
+  CHECK(event_file_name({"events.out.tfevents.1754550900.a", "events.out.tfevents.1754550100.b"}, 1754550000, "h", 1) ==
+        "events.out.tfevents.1754550901.h.1");
+  CHECK(event_file_name({}, 5, "h", 1) == "events.out.tfevents.0000000005.h.1");
+  const std::vector<std::string> others{"notes.txt", "events.out.tfevents.",
+                                        "events.out.tfevents.99999999999999999999.h",
+                                        "events.out.tfevents.9999999999999.h", "events.out.tfevents.1754550005"};
+  CHECK(event_file_name(others, 1754550000, "h", 1) == "events.out.tfevents.1754550000.h.1");
 }

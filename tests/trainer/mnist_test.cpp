@@ -4,6 +4,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/trainer/error_text.h"
 #include "tests/trainer/generated_data.h"
 
 using namespace ddprun;
@@ -17,12 +18,7 @@ struct Folder : test::TempFolder {
   Folder() { test::make_mnist(path(), 5, 3, 1); }
 
   std::string refusal() const {
-    try {
-      read_mnist(path());
-      return "";
-    } catch (const std::exception& error) {
-      return error.what();
-    }
+    return test::error_text([&] { read_mnist(path()); });
   }
   // The refusal with one file other than it should be.
   std::string with(const std::string& name, const std::string& bytes) const {

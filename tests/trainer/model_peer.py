@@ -17,6 +17,7 @@ from torchvision.models import resnet, vgg
 
 sys.path.insert(0, os.path.dirname(__file__))
 from gpt_peer import Gpt
+from python_ddp import ConvNet
 
 DEFAULTS = dict(
     channels=1, height=8, width=8, classes=10, vocabulary=0, context=64, layers=2, heads=2, embedding=64, dropout=0.0,
@@ -24,17 +25,6 @@ DEFAULTS = dict(
     seed=7, batch=4, steps=10, warm_up=3, threads=1, lr=0.05, load="", save="", sync=0,
     optimizer="sgd", mode="default", channels_last=0)
 MODES = {"default": {}, "foreach": {"foreach": True}, "fused": {"fused": True}}
-
-
-class ConvNet(nn.Module):
-    def __init__(self, job):
-        super().__init__()
-        self.layer1 = nn.Sequential(nn.Conv2d(job.channels, 16, 5, padding=2), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2))
-        self.layer2 = nn.Sequential(nn.Conv2d(16, 32, 5, padding=2), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2))
-        self.fc = nn.Linear(32 * (job.height // 4) * (job.width // 4), job.classes)
-
-    def forward(self, images):
-        return self.fc(self.layer2(self.layer1(images)).flatten(1))
 
 
 class Vgg(vgg.VGG):
@@ -97,7 +87,7 @@ def build(job):
     torchvisions_own = job.head == "imagenet" and job.width_divisor == 1 and job.channels == 3
     torch.manual_seed(job.seed)
     if job.model == "convnet":
-        model = ConvNet(job)
+        model = ConvNet(job.height, job.width, job.classes, job.channels)
     elif job.model == "vgg11_bn":
         model = vgg.vgg11_bn(num_classes=job.classes) if torchvisions_own else Vgg(job)
     elif job.model in BLOCKS:

@@ -21,17 +21,12 @@ TEST_CASE("a model that there is not is told with the one that was probably mean
   CHECK(no_such_model("resnet") ==
         "there is no model 'resnet'. Did you mean 'resnet18'? There are convnet, vgg11_bn, resnet18, resnet34, "
         "resnet50, resnet101, resnet152, linear and gpt");
-  const auto [typed, meant] = GENERATE(table<const char*, const char*>({{"vgg11", "vgg11_bn"},
-                                                                        {"VGG11_BN", "vgg11_bn"},
-                                                                        {"vgg", "vgg11_bn"},
-                                                                        {"resnet8", "resnet18"},
-                                                                        {"resnet-50", "resnet50"},
-                                                                        {"ConvNets", "convnet"},
-                                                                        {"gpt2", "gpt"},
-                                                                        {"gpt-2", "gpt"},
-                                                                        {"lin", "linear"}}));
-  INFO(typed);
-  CHECK_THAT(no_such_model(typed), Contains(std::string("Did you mean '") + meant + "'?"));
+  const std::vector<std::pair<const char*, const char*>> mistyped{
+      {"vgg11", "vgg11_bn"},   {"VGG11_BN", "vgg11_bn"},  {"vgg", "vgg11_bn"},
+      {"resnet8", "resnet18"}, {"resnet-50", "resnet50"}, {"ConvNets", "convnet"},
+      {"gpt2", "gpt"},         {"gpt-2", "gpt"},          {"lin", "linear"}};
+  for (const auto& [typed, meant] : mistyped)
+    CHECK_THAT(no_such_model(typed), Contains(std::string("Did you mean '") + meant + "'?"));
   for (const char* other : {"", "x", "transformer", "densenet121"})
     CHECK_THAT(no_such_model(other), !Contains("Did you mean"));
   CHECK_THAT(no_such_model("\x1b[2J"), Contains("'\\x1b[2J'"));

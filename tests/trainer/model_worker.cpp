@@ -12,7 +12,6 @@
 #include <zlib.h>
 
 #include <cstdio>
-#include <functional>
 #include <map>
 #include <stdexcept>
 #include <string>

@@ -5,7 +5,6 @@
 #include <torch/torch.h>
 
 #include <cmath>
-#include <sstream>
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
@@ -20,74 +19,45 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-using Words = std::vector<std::string>;
-
-const Words kConvnet{"convnet", "channels=3", "height=9", "width=14", "classes=7"};
-const Words kVgg{"vgg11_bn", "channels=3", "height=32", "width=40", "classes=7", "width_divisor=16"};
-const Words kVggImagenet{"vgg11_bn", "channels=3", "height=32", "width=32", "width_divisor=32", "head=imagenet"};
-const Words kResnet{"resnet18", "channels=2", "height=12", "width=16", "classes=7", "width_divisor=8"};
-const Words kResnetImagenet{"resnet18", "channels=3", "height=40", "width=32", "width_divisor=8", "head=imagenet"};
-const Words kResnet50{"resnet50", "channels=2", "height=12", "width=16", "classes=7", "width_divisor=16"};
-const Words kResnet50Imagenet{"resnet50", "channels=3", "height=40", "width=32", "width_divisor=16", "head=imagenet"};
-const Words kLinear{"linear", "features=5", "outputs=2"};
-const Words kGpt{"gpt", "vocabulary=11", "context=9", "layers=3", "heads=4", "embedding=24"};
-const Words kGptDropout{"gpt", "vocabulary=11", "context=6", "heads=1", "embedding=16", "dropout=0.2"};
+const Words kConvnet = split("convnet channels=3 height=9 width=14 classes=7");
+const Words kVgg = split("vgg11_bn channels=3 height=32 width=40 classes=7 width_divisor=16");
+const Words kVggImagenet = split("vgg11_bn channels=3 height=32 width=32 width_divisor=32 head=imagenet");
+const Words kResnet = split("resnet18 channels=2 height=12 width=16 classes=7 width_divisor=8");
+const Words kResnetImagenet = split("resnet18 channels=3 height=40 width=32 width_divisor=8 head=imagenet");
+const Words kResnet50 = split("resnet50 channels=2 height=12 width=16 classes=7 width_divisor=16");
+const Words kResnet50Imagenet = split("resnet50 channels=3 height=40 width=32 width_divisor=16 head=imagenet");
+const Words kLinear = split("linear features=5 outputs=2");
+const Words kGpt = split("gpt vocabulary=11 context=9 layers=3 heads=4 embedding=24");
+const Words kGptDropout = split("gpt vocabulary=11 context=6 heads=1 embedding=16 dropout=0.2");
 // Sums of 256 numbers, which round otherwise where a bias is added later.
-const Words kGptWide{"gpt", "vocabulary=11", "context=6", "embedding=64"};
+const Words kGptWide = split("gpt vocabulary=11 context=6 embedding=64");
 const std::vector<Words> kModels{kConvnet,          kVgg,    kVggImagenet, kResnet,     kResnetImagenet, kResnet50,
                                  kResnet50Imagenet, kLinear, kGpt,         kGptDropout, kGptWide};
 
-const std::string kOurs = programs_folder() + "/model_worker";
-const std::string kPython = venv_python();
-const Words kTheirs{kPython, source_folder() + "/tests/trainer/model_peer.py"};
+const Words kOurs{programs_folder() + "/model_worker"};
+const Words kTheirs{venv_python(), source_folder() + "/tests/trainer/model_peer.py"};
+
+void add_task(Words& to, const std::string& task, const Words& model, const Words& more) {
+  if (!to.empty()) to.emplace_back("+");
+  to = with(with(with(to, {task}), model), more);
+}
 
 // One task for each model, with `more` words.
 Words for_each(const std::string& task, const std::vector<Words>& models, const Words& more = {}) {
   Words words;
-  for (const Words& model : models) {
-    if (!words.empty()) words.emplace_back("+");
-    words.push_back(task);
-    words.insert(words.end(), model.begin(), model.end());
-    words.insert(words.end(), more.begin(), more.end());
-  }
+  for (const Words& model : models) add_task(words, task, model, more);
   return words;
 }
 
 // What rank 0 prints.
-std::string output(int ranks, Words program, const Words& words) {
-  program.insert(program.end(), words.begin(), words.end());
-  return Ranks(ranks, program).wait_all_good().out;
-}
-
-std::string first_difference(const std::string& ours, const std::string& theirs) {
-  std::istringstream a(ours), b(theirs);
-  std::string mine, other;
-  for (int line = 1;; ++line) {
-    const bool more = static_cast<bool>(std::getline(a, mine)), more_there = static_cast<bool>(std::getline(b, other));
-    if (!more && !more_there) return "";
-    if (more != more_there || mine != other)
-      return "line " + std::to_string(line) + ": ours '" + (more ? mine : "") + "', Python's '" +
-             (more_there ? other : "") + "'";
-  }
+std::string output(int ranks, const Words& program, const Words& words) {
+  return Ranks(ranks, with(program, words)).wait_all_good().out;
 }
 
 void check_same(int ranks, const Words& words, const std::string& last) {
-  const std::string ours = output(ranks, {kOurs}, words);
+  const std::string ours = output(ranks, kOurs, words);
   CHECK(first_difference(ours, output(ranks, kTheirs, words)) == "");
   CHECK_THAT(ours, Contains(last));
-}
-
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-std::vector<double> losses(const std::string& text) {
-  std::vector<double> all;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);)
-    if (const auto at = line.find(" loss "); at != std::string::npos) all.push_back(std::stod(line.substr(at + 6)));
-  return all;
 }
 
 }  // namespace
@@ -98,10 +68,9 @@ TEST_CASE("one seed draws the weights that Python draws, under the same names, i
 
 // The whole of them: 180 million weights.
 TEST_CASE("vgg11_bn and the resnets are torchvision's own in names, shapes, order and first weights", "[models]") {
-  const Words size{"channels=3", "height=224", "width=224", "head=imagenet"};
-  check_same(1,
-             for_each("weights", {with({"resnet18", "classes=1000"}, size), with({"resnet50", "classes=1000"}, size),
-                                  with({"vgg11_bn", "classes=10"}, size)}),
+  const std::vector<Words> whole{
+      {"resnet18", "classes=1000"}, {"resnet50", "classes=1000"}, {"vgg11_bn", "classes=10"}};
+  check_same(1, for_each("weights", whole, split("channels=3 height=224 width=224 head=imagenet")),
              "classifier.6.weight [10x4096] ");
   std::vector<Words> narrow;
   for (const char* name : {"resnet34", "resnet101", "resnet152"})
@@ -118,11 +87,7 @@ TEST_CASE("ten steps on two ranks have the losses and weights of Python's DDP bi
 TEST_CASE("with the channels last, and stepping all parameters at once, ten steps are Python's bit for bit",
           "[models]") {
   Words words;
-  const auto add = [&](const Words& model, const Words& more) {
-    const Words task = for_each("train", {model}, more);
-    if (!words.empty()) words.emplace_back("+");
-    words.insert(words.end(), task.begin(), task.end());
-  };
+  const auto add = [&](const Words& model, const Words& more) { add_task(words, "train", model, more); };
   for (const Words& model : {kConvnet, kVgg, kVggImagenet, kResnet, kResnetImagenet, kResnet50}) {
     add(model, {"channels_last=1"});
     add(model, {"channels_last=1", "mode=fused"});
@@ -138,17 +103,13 @@ TEST_CASE("with the channels last, and stepping all parameters at once, ten step
 TEST_CASE("weights that Python trained give its scores here, and ours give them there", "[models]") {
   const TempFolder folder;
   Words ours_train, theirs_train, score;
-  const auto add = [](Words& to, const Words& words) {
-    if (!to.empty()) to.emplace_back("+");
-    to.insert(to.end(), words.begin(), words.end());
-  };
   for (std::size_t i = 0; i < kModels.size(); ++i) {
     const std::string ours = folder / ("ours" + std::to_string(i) + ".pt"), theirs = ours + "h";
-    add(ours_train, for_each("train", {kModels[i]}, {"steps=2", "save=" + ours}));
-    add(theirs_train, for_each("train", {kModels[i]}, {"steps=2", "seed=3", "save=" + theirs}));
-    for (const std::string& path : {ours, theirs}) add(score, for_each("scores", {kModels[i]}, {"load=" + path}));
+    add_task(ours_train, "train", kModels[i], {"steps=2", "save=" + ours});
+    add_task(theirs_train, "train", kModels[i], {"steps=2", "seed=3", "save=" + theirs});
+    for (const std::string& path : {ours, theirs}) add_task(score, "scores", kModels[i], {"load=" + path});
   }
-  output(1, {kOurs}, ours_train);
+  output(1, kOurs, ours_train);
   output(1, kTheirs, theirs_train);
   check_same(1, score, "scores gpt");
 }
@@ -159,7 +120,7 @@ TEST_CASE("with synchronized batch norm two ranks train as one does on the whole
   for (const Words& model : {kConvnet, kVgg, kResnet, kResnetImagenet}) {
     INFO(model[0] << " " << model.back());
     const auto trained = [&](int ranks, const Words& words) {
-      return losses(output(ranks, {kOurs}, for_each("train", {model}, with({"lr=0.01", "steps=4"}, words))));
+      return losses_in(output(ranks, kOurs, for_each("train", {model}, with({"lr=0.01", "steps=4"}, words))));
     };
     const auto synchronized = trained(2, {"sync=1", "batch=4"}), whole = trained(1, {"batch=8"}),
                alone = trained(2, {"batch=4"});
@@ -185,8 +146,16 @@ TEST_CASE("the deterministic pool has the values and gradients of LibTorch's own
   }
 }
 
+TEST_CASE("the ConvNet takes images of any size from 4 by 4 on", "[models]") {
+  for (const auto& [height, width] : std::vector<std::pair<int, int>>{{4, 4}, {8, 8}, {28, 28}, {30, 17}})
+    CHECK(make_model({.name = "convnet", .height = height, .width = width})
+              ->forward(torch::zeros({2, 1, height, width}))
+              .sizes() == at::IntArrayRef{2, 10});
+}
+
 TEST_CASE("what cannot be built is thrown, and a text too long for the model is refused", "[models]") {
   CHECK_THROWS_WITH(make_model({.name = "resnet"}), Contains("Did you mean 'resnet18'?"));
+  CHECK_THROWS_WITH(make_model({.name = "convnet", .height = 3}), Contains("only 3 by 8 pixels"));
   CHECK_THROWS_WITH(make_model({.name = "vgg11_bn"}), Contains("only 8 by 8 pixels"));
   const auto gpt = make_model({.name = "gpt", .vocabulary = 5, .context = 4});
   CHECK(gpt->forward(torch::zeros({2, 3}, torch::kLong)).sizes() == at::IntArrayRef{2, 3, 5});

@@ -12,12 +12,8 @@ using namespace ddprun::test;
 
 namespace {
 
-using Words = std::vector<std::string>;
-
-const Words kResNet{"3",         "--model=resnet18", "--set",   "model.width_divisor=8",
-                    "--lr=0.02", "--batch-size=16",  "--seed=5"};
-const Words kGpt{"2",          "--model=gpt",        "--set",           "data.stride=32",
-                 "--lr=0.003", "--weight-decay=0.1", "--batch-size=16", "--seed=5"};
+const Words kResNet = split("3 --model=resnet18 --set model.width_divisor=8 --lr=0.02 --batch-size=16 --seed=5");
+const Words kGpt = split("2 --model=gpt --set data.stride=32 --lr=0.003 --weight-decay=0.1 --batch-size=16 --seed=5");
 
 struct TrainingRun {
   Words step_lines = {};
@@ -27,8 +23,7 @@ struct TrainingRun {
 };
 
 TrainingRun training_run_of(const Ended& ended) {
-  TrainingRun run{.step_lines = step_lines(ended.out)};
-  for (const std::string& line : run.step_lines) run.losses.push_back(std::stod(line.substr(line.rfind(' '))));
+  TrainingRun run{.step_lines = step_lines(ended.out), .losses = losses_in(ended.out)};
   std::smatch match;
   REQUIRE(std::regex_search(ended.out, match, std::regex("done: .* epochs?, (.*accuracy ([0-9.]+) .*\\)), ")));
   run.end = match[1];
@@ -36,15 +31,10 @@ TrainingRun training_run_of(const Ended& ended) {
   return run;
 }
 
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 TrainingRun our_run(const Words& words, const Words& more = {}) {
   const TempFolder folder;
   const Words all = with(with(words, more), {"--log-every=1", "--snapshot", folder / "snapshot.pt"});
-  return training_run_of(Ranks(2, train_with(all)).wait_all_good());
+  return training_run_of(run_ranks(2, all));
 }
 
 TrainingRun python_run(const Words& words, const Words& more = {}) {

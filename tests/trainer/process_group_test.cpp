@@ -26,60 +26,41 @@ namespace {
 
 constexpr auto kLimit = 60s;
 
-std::vector<std::string> worker(const std::string& method, std::chrono::milliseconds timeout = 60s, int times = 1) {
+Words worker(const std::string& method, std::chrono::milliseconds timeout = 60s, int times = 1) {
   return {programs_folder() + "/group_worker", method, std::to_string(timeout.count()), std::to_string(times)};
 }
 
 // Ranks by options, without a launcher's environment.
-class ByHand {
- public:
-  ByHand(const std::vector<std::string>& argv, const std::vector<int>& ranks, int world_size) {
-    CommandOptions options{.env = {{"OMP_NUM_THREADS", "1"}}};
-    for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
-      options.env[name] = std::nullopt;
-    for (const int rank : ranks) {
-      auto own = argv;
-      own.insert(own.end(), {std::to_string(rank), std::to_string(world_size)});
-      commands_.push_back(std::make_unique<Command>(own, options));
-    }
-  }
-  std::vector<Ended> wait() {
-    std::vector<Ended> ends;
-    for (auto& command : commands_) ends.push_back(command->wait_exit(kLimit));
-    return ends;
-  }
-
- private:
-  std::vector<std::unique_ptr<Command>> commands_;
-};
+std::vector<Ended> by_hand(const std::vector<int>& ranks, int world_size, const Words& argv) {
+  return Ranks::by_hand(ranks, with(argv, {"{rank}", std::to_string(world_size)})).wait_all();
+}
 
 std::string address_at(int port) { return "tcp://127.0.0.1:" + std::to_string(port); }
 
-void check_good(const std::vector<Ended>& ends) {
+// Each has joined so many times.
+void check_good(const std::vector<Ended>& ends, int times = 1) {
   const int world = static_cast<int>(ends.size());
   for (int rank = 0; rank < world; ++rank) {
     const Ended& end = ends[static_cast<std::size_t>(rank)];
     CHECK(end == exited(0));
-    CHECK(end.out == "rank " + std::to_string(rank) + " of " + std::to_string(world) + ", local rank " +
-                         std::to_string(rank) + " of " + std::to_string(world) + ", " + std::to_string(world) +
-                         " here, sum " + std::to_string(world * (world + 1) / 2) + "\n");
+    const std::string its_rank = "rank " + std::to_string(rank) + " of " + std::to_string(world);
+    std::string expected;
+    for (int time = 0; time < times; ++time)
+      expected += its_rank + ", local " + its_rank + ", " + std::to_string(world) + " here, sum " +
+                  std::to_string(world * (world + 1) / 2) + "\n";
+    CHECK(end.out == expected);
   }
 }
 
 }  // namespace
 
 TEST_CASE("ranks find each other by a launcher's environment", "[process_group]") {
-  Ranks ranks(3, worker("env://"));
-  check_good({ranks[0].wait_exit(kLimit), ranks[1].wait_exit(kLimit), ranks[2].wait_exit(kLimit)});
+  check_good(Ranks(3, worker("env://")).wait_all());
 }
 
 TEST_CASE("without RANK and WORLD_SIZE a process is a world of its own", "[process_group]") {
   auto options = CommandOptions{.env = {{"RANK", std::nullopt}, {"WORLD_SIZE", std::nullopt}}};
   check_good({test::run(worker("env://"), kLimit, options)});
-}
-
-TEST_CASE("ranks find each other at an address, and know who shares their machine", "[process_group]") {
-  check_good(ByHand(worker(address_at(free_port())), {0, 1}, 2).wait());
 }
 
 // Debian's installer writes such a line, which makes the store's address, seen from its own machine, the loopback's.
@@ -132,20 +113,12 @@ TEST_CASE("a name server that never answers does not keep ranks from each other 
   }
 }
 
-TEST_CASE("ranks find each other in a file, which the last of them removes", "[process_group]") {
-  const TempFolder folder;
-  const std::string file = folder / "meet";
-  check_good(ByHand(worker("file://" + file), {0, 1, 2}, 3).wait());
-  CHECK_FALSE(std::filesystem::exists(file));
-}
-
-TEST_CASE("a group can be made again, by whatever way", "[process_group]") {
+TEST_CASE("ranks find each other at an address and in a file, which the last of them removes, and again",
+          "[process_group]") {
   const TempFolder folder;
   for (const std::string& method : {address_at(free_port()), "file://" + std::string(folder / "meet")}) {
-    const auto ends = ByHand(worker(method, 60s, 3), {0, 1}, 2).wait();
-    for (const auto& end : ends) CHECK(end == exited(0));
+    check_good(by_hand({0, 1, 2}, 3, worker(method, 60s, 3)), 3);
     CHECK(std::filesystem::is_empty(folder.path()));
-    CHECK_THAT(ends[1].out, Contains("sum 3\nrank 1 of 2, local rank 1 of 2, 2 here, sum 3\nrank 1"));
   }
 }
 
@@ -157,10 +130,9 @@ TEST_CASE("under ddprun the launcher's store serves every round, and every group
                                  "[ \"$RANK\" = 1 ] && [ \"$TORCHELASTIC_RESTART_COUNT\" = 0 ] && exit 3\n"
                                  "exit 0\n",
                                  true);
-  std::vector<std::string> argv{programs_folder() + "/ddprun", "--nproc-per-node=2", "--max-restarts=1", "--no-python",
-                                once};
-  for (const auto& word : worker("env://", 60s, 2)) argv.push_back(word);
-  const auto end = test::run(argv, kLimit, {.env = {{"OMP_NUM_THREADS", "1"}}});
+  const auto end =
+      test::run(under_ddprun({"--nproc-per-node=2", "--max-restarts=1", "--no-python", once}, worker("env://", 60s, 2)),
+                kLimit, kOneThread);
   CHECK(end == exited(0));
   CHECK_THAT(end.out, Contains("rank 0 of 2, local rank 0 of 2, 2 here, sum 3"));
 }
@@ -168,7 +140,7 @@ TEST_CASE("under ddprun the launcher's store serves every round, and every group
 TEST_CASE("who has not joined in time is named, by every rank that waits", "[process_group]") {
   const TempFolder folder;
   for (const std::string& method : {address_at(free_port()), "file://" + std::string(folder / "meet")}) {
-    const auto ends = ByHand(worker(method, 2s), {0, 1, 4}, 5).wait();
+    const auto ends = by_hand({0, 1, 4}, 5, worker(method, 2s));
     for (const auto& end : ends) CHECK(end == exited(1));
     CHECK_THAT(ends[0].err,
                Contains("rank 0 of 5 gave up waiting at " + method + ": ranks 2 and 3 of 5 have not joined") &&
@@ -178,7 +150,7 @@ TEST_CASE("who has not joined in time is named, by every rank that waits", "[pro
 }
 
 TEST_CASE("a store that nobody serves is named, with who should", "[process_group]") {
-  const auto end = ByHand(worker(address_at(free_port()), 1s), {1}, 2).wait()[0];
+  const auto end = by_hand({1}, 2, worker(address_at(free_port()), 1s))[0];
   CHECK(end == exited(1));
   CHECK_THAT(end.err,
              Contains("rank 1 of 2 cannot reach the store at tcp://127.0.0.1:") &&
@@ -187,7 +159,7 @@ TEST_CASE("a store that nobody serves is named, with who should", "[process_grou
 
 TEST_CASE("a port that is taken is named", "[process_group]") {
   const Listening taken = open_listener("127.0.0.1", 0);
-  const auto end = ByHand(worker(address_at(taken.port), 1s), {0}, 2).wait()[0];
+  const auto end = by_hand({0}, 2, worker(address_at(taken.port), 1s))[0];
   close(taken.fd);
   CHECK(end == exited(1));
   CHECK_THAT(end.err, Contains("rank 0 of 2 cannot open the store at " + address_at(taken.port)));
@@ -195,13 +167,9 @@ TEST_CASE("a port that is taken is named", "[process_group]") {
 
 TEST_CASE("two processes of one rank are told apart from a rank that is missing", "[process_group]") {
   const Server server({.address = "127.0.0.1"});
-  std::map<std::string, std::optional<std::string>> env{{"MASTER_PORT", std::to_string(server.port())},
-                                                        {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
-  Ranks first(1, worker("env://", 3s), [&] {
-    env["WORLD_SIZE"] = "2";
-    return env;
-  }());
-  Ranks second(1, worker("env://", 3s), env);
+  const Environment env{
+      {"MASTER_PORT", std::to_string(server.port())}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"WORLD_SIZE", "2"}};
+  Ranks first(1, worker("env://", 3s), env), second(1, worker("env://", 3s), env);
   const auto ends = {first[0].wait_exit(kLimit), second[0].wait_exit(kLimit)};
   std::string both;
   for (const auto& end : ends) {
@@ -215,8 +183,8 @@ TEST_CASE("two processes of one rank are told apart from a rank that is missing"
 TEST_CASE("a file that was left by an earlier run is named", "[process_group]") {
   const TempFolder folder;
   const std::string method = "file://" + std::string(folder / "meet");
-  CHECK(ByHand(worker(method, 200ms), {0}, 2).wait()[0] == exited(1));  // alone, in vain: a file is left
-  const auto end = ByHand(worker(method, 1s), {0}, 2).wait()[0];
+  CHECK(by_hand({0}, 2, worker(method, 200ms))[0] == exited(1));  // alone, in vain: a file is left
+  const auto end = by_hand({0}, 2, worker(method, 1s))[0];
   CHECK_THAT(end.err, Contains("the file must not be left from an earlier run"));
 }
 
@@ -284,9 +252,8 @@ TEST_CASE("a process with peers ignores SIGPIPE unless it handles it, and a rank
 }
 
 TEST_CASE("local ranks are told apart also where LOCAL_RANK is 0 everywhere", "[process_group]") {
-  std::vector<std::string> words{programs_folder() + "/ddprun", "--nproc-per-node=2", "--virtual-local-rank"};
-  for (const std::string& word : worker("env://")) words.push_back(word);
-  const Ended end = run(words, kLimit, {.env = {{"OMP_NUM_THREADS", "1"}}});
+  const Ended end =
+      run(under_ddprun({"--nproc-per-node=2", "--virtual-local-rank"}, worker("env://")), kLimit, kOneThread);
   CHECK(end == exited(0));
   for (const char* const rank : {"0", "1"})
     CHECK_THAT(end.out, Contains("rank " + std::string(rank) + " of 2, local rank " + rank + " of 2"));

@@ -26,9 +26,9 @@ import python_ddp_extras
 
 
 class ConvNet(nn.Module):
-    def __init__(self, height, width, classes=10):
+    def __init__(self, height, width, classes=10, channels=1):
         super().__init__()
-        self.layer1 = nn.Sequential(nn.Conv2d(1, 16, 5, padding=2), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2))
+        self.layer1 = nn.Sequential(nn.Conv2d(channels, 16, 5, padding=2), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2))
         self.layer2 = nn.Sequential(nn.Conv2d(16, 32, 5, padding=2), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2))
         self.fc = nn.Linear(32 * (height // 4) * (width // 4), classes)
 

@@ -18,7 +18,7 @@ std::string with_rank(const std::string& text, int rank) {
 
 }  // namespace
 
-Ranks::Ranks(int count, std::vector<std::string> argv, Environment env) {
+Ranks::Ranks(int count, Words argv, Environment env) {
   env.insert({{"WORLD_SIZE", std::to_string(count)},
               {"LOCAL_WORLD_SIZE", std::to_string(count)},
               {"MASTER_ADDR", "127.0.0.1"},
@@ -31,13 +31,24 @@ Ranks::Ranks(int count, std::vector<std::string> argv, Environment env) {
     commands_.push_back(std::make_unique<Command>(argv, CommandOptions{.env = env}));
     return;
   }
-  for (int rank = 0; rank < count; ++rank) {
-    std::vector<std::string> own_argv;
-    for (const auto& word : argv) own_argv.push_back(with_rank(word, rank));
-    Environment own_env;
-    for (const auto& [name, value] : env) own_env[name] = value ? std::optional(with_rank(*value, rank)) : std::nullopt;
-    commands_.push_back(std::make_unique<Command>(own_argv, CommandOptions{.env = own_env, .cwd = {}, .input = {}}));
-  }
+  for (int rank = 0; rank < count; ++rank) start(rank, argv, env);
+}
+
+Ranks Ranks::by_hand(const std::vector<int>& ranks, const Words& argv) {
+  Environment env = kOneThread.env;
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
+    env[name] = std::nullopt;
+  Ranks started;
+  for (const int rank : ranks) started.start(rank, argv, env);
+  return started;
+}
+
+void Ranks::start(int rank, const Words& argv, const Environment& env) {
+  Words own_argv;
+  for (const auto& word : argv) own_argv.push_back(with_rank(word, rank));
+  Environment own_env;
+  for (const auto& [name, value] : env) own_env[name] = value ? std::optional(with_rank(*value, rank)) : std::nullopt;
+  commands_.push_back(std::make_unique<Command>(own_argv, CommandOptions{.env = own_env}));
 }
 
 std::vector<Ended> Ranks::wait_all() {
@@ -52,6 +63,15 @@ Ended Ranks::wait_all_good() {
   return ends.front();
 }
 
+std::string Ranks::wait_all_refused() {
+  const std::vector<Ended> ends = wait_all();
+  for (const Ended& end : ends) {
+    CHECK(end == exited(1));
+    CHECK(end.err == ends.front().err);
+  }
+  return ends.front().err;
+}
+
 Environment each_on_its_own_node() {
   return {{"GROUP_RANK", "{rank}"},       {"LOCAL_RANK", "0"},        {"LOCAL_WORLD_SIZE", "1"},
           {"NCCL_HOSTID", "half-{rank}"}, {"NCCL_NET", "Socket"},     {"NCCL_SOCKET_IFNAME", "lo"},
@@ -63,17 +83,42 @@ std::string program(const std::string& name) {
   return std::string(folder ? folder : programs_folder()) + "/" + name;
 }
 
-std::vector<std::string> train_with(std::vector<std::string> arguments) {
+Words train_with(Words arguments) {
   arguments.insert(arguments.begin(), {program("train"), "--device=cpu"});
   return arguments;
 }
 
-std::vector<std::string> step_lines(const std::string& text) {
+Ended run_ranks(int count, Words arguments) { return Ranks(count, train_with(std::move(arguments))).wait_all_good(); }
+
+Ended run_alone(Words arguments) { return run(train_with(std::move(arguments)), kLimit, kOneThread); }
+
+Words under_ddprun(const Words& options, const Words& command) {
+  return with(with({program("ddprun")}, options), command);
+}
+
+namespace {
+
+Words lines_with(const std::string& text, const char* beginning) {
+  const std::regex wanted(beginning), speed(", [0-9]+ samples/s$");
   std::istringstream in(text);
-  std::vector<std::string> lines;
+  Words lines;
   for (std::string line; std::getline(in, line);)
-    if (line.rfind("epoch ", 0) == 0 && line.find(" step ") != std::string::npos) lines.push_back(line);
+    if (std::regex_search(line, wanted)) lines.push_back(std::regex_replace(line, speed, ""));
   return lines;
 }
+
+}  // namespace
+
+Words step_lines(const std::string& text) { return lines_with(text, "^epoch .* step "); }
+
+std::vector<double> losses_in(const std::string& text) {
+  static const std::regex pattern("step [0-9]+ loss (\\S+)");
+  std::vector<double> losses;
+  for (std::sregex_iterator match(text.begin(), text.end(), pattern), end; match != end; ++match)
+    losses.push_back(std::stod((*match)[1]));
+  return losses;
+}
+
+Words epoch_lines(const std::string& text) { return lines_with(text, "^epoch "); }
 
 }  // namespace ddprun::test

@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 
-#include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 

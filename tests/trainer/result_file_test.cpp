@@ -3,7 +3,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 

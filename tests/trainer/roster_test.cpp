@@ -3,13 +3,18 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
-using Catch::Matchers::Contains;
 
 namespace {
 
 Member on(const std::string& machine, int gpus = 0, const std::string& visible = "",
           const std::string& backend = "auto") {
   return {.machine = machine, .gpus = gpus, .visible_gpus = visible, .backend = backend};
+}
+
+std::vector<int> gpus_of(const Roster& roster) {
+  std::vector<int> gpus;
+  for (std::size_t rank = 0; rank < roster.size(); ++rank) gpus.push_back(gpu_of(roster, static_cast<int>(rank)));
+  return gpus;
 }
 
 }  // namespace
@@ -39,15 +44,9 @@ TEST_CASE("nodes of one machine are machines of their own, yet on one", "[roster
 }
 
 TEST_CASE("each rank has a GPU of its own, or none", "[roster]") {
-  const Roster two{on("a", 2), on("b", 2), on("a", 2), on("a", 2)};
-  CHECK(gpu_of(two, 0) == 0);
-  CHECK(gpu_of(two, 1) == 0);
-  CHECK(gpu_of(two, 2) == 1);
-  CHECK(gpu_of(two, 3) == -1);
+  CHECK(gpus_of({on("a", 2), on("b", 2), on("a", 2), on("a", 2)}) == std::vector<int>{0, 0, 1, -1});
   // Shown one GPU each, all of them call it 0.
-  const Roster apart{on("a", 1, "0"), on("a", 1, "1")};
-  CHECK(gpu_of(apart, 0) == 0);
-  CHECK(gpu_of(apart, 1) == 0);
+  CHECK(gpus_of({on("a", 1, "0"), on("a", 1, "1")}) == std::vector<int>{0, 0});
 }
 
 TEST_CASE("all ranks choose the same backend", "[roster]") {
@@ -65,12 +64,8 @@ TEST_CASE("all ranks choose the same backend", "[roster]") {
 }
 
 TEST_CASE("a rank takes the first of its GPUs that no other rank of its machine has, by their names", "[roster]") {
-  const Roster own_each{on("a", 1, "x"), on("a", 1, "y"), on("b", 1, "x")};
-  for (const int rank : {0, 1, 2}) CHECK(gpu_of(own_each, rank) == 0);
-  const Roster all{on("a", 2, "x,y"), on("a", 2, "x,y")};
-  CHECK(gpu_of(all, 1) == 1);
-  const Roster overlapping{on("a", 2, "x,y"), on("a", 2, "x,z"), on("a", 2, "x,z")};
-  CHECK(gpu_of(overlapping, 1) == 1);
-  CHECK(gpu_of(overlapping, 2) == -1);
+  CHECK(gpus_of({on("a", 1, "x"), on("a", 1, "y"), on("b", 1, "x")}) == std::vector<int>{0, 0, 0});
+  CHECK(gpus_of({on("a", 2, "x,y"), on("a", 2, "x,y")}) == std::vector<int>{0, 1});
+  CHECK(gpus_of({on("a", 2, "x,y"), on("a", 2, "x,z"), on("a", 2, "x,z")}) == std::vector<int>{0, 1, -1});
   CHECK(choose_backend({on("a", 1, "x", "nccl"), on("a", 1, "x", "nccl")}).lacks_gpus);
 }

@@ -1,6 +1,5 @@
 #include "ddprun/sampler.h"
 
-#include <algorithm>
 #include <fstream>
 #include <numeric>
 #include <random>
@@ -9,8 +8,11 @@
 #include "tests/support/catch.h"
 #include "tests/support/places.h"
 #include "tests/support/soak.h"
+#include "tests/trainer/error_text.h"
+#include "tests/trainer/stages.h"
 
 using namespace ddprun;
+using namespace ddprun::test;
 
 namespace {
 
@@ -63,51 +65,18 @@ std::vector<std::vector<std::int64_t>> dealt(const Sampling& s, std::int64_t epo
   return by_rank;
 }
 
-struct Stage {
-  int world_size = 1;
-  std::int64_t batch = 1;
-  int steps_max = 0;
-};
-
-// Trains through one epoch, each stage resumed from the one before; gives what all ranks saw, step by step.
 std::vector<std::int64_t> seen_by_all(Sampling s, std::int64_t epoch, const std::vector<Stage>& stages) {
-  std::vector<std::int64_t> seen;
-  SamplerState saved{.epoch = epoch};
-  for (const auto& stage : stages) {
-    std::vector<DistributedSampler> ranks;
-    std::vector<std::vector<std::int64_t>> parts;
-    s.world_size = stage.world_size;
-    for (s.rank = 0; s.rank < s.world_size; ++s.rank) {
-      ranks.emplace_back(s).resume(saved);
-      ranks.back().set_epoch(epoch);
-      parts.push_back(ranks.back().indices());
-      REQUIRE(static_cast<std::int64_t>(parts.back().size()) == ranks[0].size());
-    }
-    std::size_t at = 0;
-    for (int step = 0; step < stage.steps_max && ranks[0].size() > 0; ++step) {
-      const auto batch = std::min(stage.batch, ranks[0].size());
-      for (std::int64_t i = 0; i < batch; ++i, ++at)
-        for (const auto& part : parts) seen.push_back(part[at]);
-      for (auto& rank : ranks) rank.advance(batch);
-    }
-    saved = ranks[0].state();
-    for (const auto& rank : ranks) REQUIRE(rank.state() == saved);
-  }
-  return seen;
+  return seen_in_stages(epoch, stages, [&](int rank, int world_size) {
+    s.rank = rank;
+    s.world_size = world_size;
+    return DistributedSampler(s);
+  });
 }
-
-std::vector<int> counts(const std::vector<std::int64_t>& seen, std::int64_t dataset_size) {
-  std::vector<int> result(static_cast<std::size_t>(dataset_size));
-  for (const auto index : seen) ++result[static_cast<std::size_t>(index)];
-  return result;
-}
-
-constexpr int kToTheEnd = 1 << 30;
 
 }  // namespace
 
 TEST_CASE("the order of the samples is that of PyTorch's DistributedSampler", "[sampler]") {
-  std::ifstream golden(test::source_folder() + "/tests/trainer/testdata/sampler.txt");
+  std::ifstream golden(source_folder() + "/tests/trainer/testdata/sampler.txt");
   int lines = 0;
   for (std::string line; std::getline(golden, line); ++lines) {
     std::istringstream fields(line);
@@ -121,7 +90,7 @@ TEST_CASE("the order of the samples is that of PyTorch's DistributedSampler", "[
 
 TEST_CASE("the ranks' parts are the shuffled samples, dealt one by one", "[sampler]") {
   std::mt19937_64 random(1);
-  for (int run = 0; run < test::often(2000); ++run) {
+  for (int run = 0; run < often(2000); ++run) {
     Sampling s = random_sampling(random);
     const auto epoch = static_cast<std::int64_t>(random() % 50);
     const auto by_rank = dealt(s, epoch);
@@ -130,12 +99,6 @@ TEST_CASE("the ranks' parts are the shuffled samples, dealt one by one", "[sampl
       REQUIRE(epoch_indices(s, epoch) == by_rank[static_cast<std::size_t>(s.rank)]);
     }
   }
-}
-
-TEST_CASE("every epoch has an order of its own", "[sampler]") {
-  const Sampling s{.dataset_size = 100};
-  CHECK(epoch_indices(s, 0) != epoch_indices(s, 1));
-  CHECK(epoch_indices(s, 1) == epoch_indices(s, 1));
 }
 
 TEST_CASE("an evaluation sees every sample once, whatever the number of ranks", "[sampler]") {
@@ -231,14 +194,7 @@ TEST_CASE("fewer samples than ranks are repeated, or refused where drop_last lea
 
 TEST_CASE("a place in an epoch of another order is refused, between epochs any will do", "[sampler]") {
   DistributedSampler sampler({.dataset_size = 100, .seed = 1});
-  const auto refusal = [&](const SamplerState& state) -> std::string {
-    try {
-      sampler.resume(state);
-      return "";
-    } catch (const std::exception& error) {
-      return error.what();
-    }
-  };
+  const auto refusal = [&](const SamplerState& state) { return error_text([&] { sampler.resume(state); }); };
   using Catch::Matchers::Contains;
   CHECK_THAT(refusal({.epoch = 1, .consumed = 8, .dataset_size = 90, .seed = 1}),
              Contains("it was saved with 90 samples, but this data set has 100."));

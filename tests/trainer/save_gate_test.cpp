@@ -2,7 +2,6 @@
 #include "trainer/ddp/snapshot/save_gate.h"
 
 #include <algorithm>
-#include <memory>
 #include <random>
 #include <thread>
 

@@ -7,52 +7,21 @@
 #include <string>
 
 #include "tests/support/catch.h"
+#include "tests/trainer/stages.h"
 
 using namespace ddprun;
+using namespace ddprun::test;
 
 namespace {
 
 using Shards = std::vector<std::int64_t>;
 
-struct Stage {
-  int world_size = 1;
-  std::int64_t batch = 1;
-  int steps_max = 0;
-};
-constexpr int kToTheEnd = 1 << 30;
-
-// Trains through one epoch, each stage resumed from the one before; gives what all ranks saw, step by step.
 std::vector<std::int64_t> seen_by_all(const Shards& shards, ShardSampling s, const std::vector<Stage>& stages) {
-  std::vector<std::int64_t> seen;
-  ShardSamplerState saved{.epoch = 3};
-  for (const auto& stage : stages) {
-    std::vector<ShardSampler> ranks;
-    std::vector<std::vector<std::int64_t>> parts;
-    s.world_size = stage.world_size;
-    for (s.rank = 0; s.rank < s.world_size; ++s.rank) {
-      ranks.emplace_back(shards, s).resume(saved);
-      ranks.back().set_epoch(3);
-      parts.push_back(ranks.back().indices());
-      REQUIRE(static_cast<std::int64_t>(parts.back().size()) == ranks[0].size());
-    }
-    std::size_t at = 0;
-    for (int step = 0; step < stage.steps_max && ranks[0].size() > 0; ++step) {
-      const auto batch = std::min(stage.batch, ranks[0].size());
-      for (const auto& part : parts)
-        for (std::size_t i = at; i < at + static_cast<std::size_t>(batch); ++i) seen.push_back(part[i]);
-      at += static_cast<std::size_t>(batch);
-      for (auto& rank : ranks) rank.advance(batch);
-    }
-    saved = ranks[0].state();
-    for (const auto& rank : ranks) REQUIRE(rank.state() == saved);
-  }
-  return seen;
-}
-
-std::vector<int> counts(const std::vector<std::int64_t>& seen, std::int64_t records) {
-  std::vector<int> result(static_cast<std::size_t>(records));
-  for (const auto index : seen) ++result.at(static_cast<std::size_t>(index));
-  return result;
+  return seen_in_stages(3, stages, [&](int rank, int world_size) {
+    s.rank = rank;
+    s.world_size = world_size;
+    return ShardSampler(shards, s);
+  });
 }
 
 std::int64_t total(const Shards& shards) { return std::accumulate(shards.begin(), shards.end(), std::int64_t{0}); }

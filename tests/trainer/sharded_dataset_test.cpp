@@ -1,12 +1,12 @@
 #include "ddprun/sharded_dataset.h"
 
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <thread>
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/trainer/error_text.h"
 
 using namespace ddprun;
 using Catch::Matchers::Contains;
@@ -39,12 +39,7 @@ std::vector<std::string> read_data(const std::string& folder) {
 
 // What is wrong with the data set; empty where all can be read.
 std::string error_text(const std::string& folder) {
-  try {
-    ShardedDataset(folder).verify();
-    return "";
-  } catch (const std::exception& error) {
-    return error.what();
-  }
+  return test::error_text([&] { ShardedDataset(folder).verify(); });
 }
 
 }  // namespace

@@ -57,9 +57,7 @@ std::string differences(const Snapshot& one, const Snapshot& other) {
     found += "OPTIMIZER_STATE ";
   else if (one.optimizer_state)
     compare(*one.optimizer_state, *other.optimizer_state, "OPTIMIZER_STATE", found);
-  if (one.at.epochs_run != other.at.epochs_run) found += "EPOCHS_RUN ";
-  if (one.at.step != other.at.step) found += "STEP ";
-  if (one.at.samples_seen != other.at.samples_seen) found += "SAMPLES_SEEN ";
+  if (one.at != other.at) found += "POSITION ";
   if (one.sampler != other.sampler) found += "SAMPLER_STATE ";
   if (one.schedule.has_value() != other.schedule.has_value() ||
       (one.schedule && one.schedule->steps != other.schedule->steps))

@@ -20,6 +20,8 @@ namespace {
 
 using Names = std::vector<std::string>;
 
+const std::string kPath = "runs/a.pt";
+
 // In these tests a snapshot is "GENERATION STEP METRIC end".
 std::string content_of(const SnapshotStamp& stamp) {
   return std::to_string(stamp.generation) + " " + std::to_string(stamp.step) + " " +
@@ -39,8 +41,10 @@ SnapshotStamp verify(const std::string& bytes, const std::string& name) {
 
 // One process after the other works in one folder.
 struct Run {
+  explicit Run(SnapshotPolicy its_policy = {.path = kPath}) : policy(std::move(its_policy)) {}
+
   FakeFiles files;
-  SnapshotPolicy policy{.path = "runs/a.pt"};
+  SnapshotPolicy policy;
   Names warnings;
   std::optional<SnapshotFolder> folder;
 
@@ -66,6 +70,11 @@ struct Run {
   Names names() { return files.names("runs"); }
 };
 
+// Its first process has begun.
+struct Started : Run {
+  explicit Started(SnapshotPolicy its_policy = {.path = kPath}) : Run(std::move(its_policy)) { start(); }
+};
+
 }  // namespace
 
 TEST_CASE("without a snapshot there is nothing to find and nothing to say", "[snapshot_folder]") {
@@ -75,9 +84,7 @@ TEST_CASE("without a snapshot there is nothing to find and nothing to say", "[sn
 }
 
 TEST_CASE("the newest snapshot is found, and as many are kept as the policy says", "[snapshot_folder]") {
-  Run run;
-  run.policy.keep_last = 3;
-  run.start();
+  Started run({.path = kPath, .keep_last = 3});
   for (int step = 1; step <= 5; ++step) run.save(step * 10);
   CHECK(run.names() == Names{"a-g1-s30.pt", "a-g1-s40.pt", "a.pt", "a.pt.generation"});
   const auto found = run.start();
@@ -89,9 +96,7 @@ TEST_CASE("the newest snapshot is found, and as many are kept as the policy says
 }
 
 TEST_CASE("one snapshot alone can be kept, too", "[snapshot_folder]") {
-  Run run;
-  run.policy = {.path = "runs/a", .keep_last = 1};
-  run.start();
+  Started run({.path = "runs/a", .keep_last = 1});
   for (int step = 1; step <= 3; ++step) run.save(step);
   CHECK(run.names() == Names{"a", "a.generation"});
   CHECK(run.start()->stamp.step == 3);
@@ -100,10 +105,7 @@ TEST_CASE("one snapshot alone can be kept, too", "[snapshot_folder]") {
 TEST_CASE("the best snapshot by its metric stays, over restarts", "[snapshot_folder]") {
   const bool highest = GENERATE(true, false);
   const double sign = highest ? 1 : -1;
-  Run run;
-  run.policy.keep_last = 1;
-  run.policy.best = highest ? BestMetric::highest : BestMetric::lowest;
-  run.start();
+  Started run({.path = kPath, .keep_last = 1, .best = highest ? BestMetric::highest : BestMetric::lowest});
   run.save(1, sign * 0.5);
   run.save(2, sign * 0.9);
   run.save(3, sign * 0.7);
@@ -117,9 +119,7 @@ TEST_CASE("the best snapshot by its metric stays, over restarts", "[snapshot_fol
 }
 
 TEST_CASE("a process that has the snapshot elsewhere need not read the folder", "[snapshot_folder]") {
-  Run run;
-  run.policy.best = BestMetric::highest;
-  run.start();
+  Started run({.path = kPath, .best = BestMetric::highest});
   run.save(10, 0.5);
   run.save(20, 0.9);
   run.save(30, 0.7);
@@ -136,8 +136,7 @@ TEST_CASE("a process that has the snapshot elsewhere need not read the folder", 
 }
 
 TEST_CASE("what is known of a folder is not believed once its files are others", "[snapshot_folder]") {
-  Run run;
-  run.policy.best = BestMetric::highest;
+  Run run({.path = kPath, .best = BestMetric::highest});
   const auto unknown = [&](const SnapshotFolder::Known& known) {
     run.folder.emplace(run.policy, run.files);
     return !run.folder->take(known);
@@ -157,8 +156,7 @@ TEST_CASE("what is known of a folder is not believed once its files are others",
 }
 
 TEST_CASE("what a person gave another name is never touched", "[snapshot_folder]") {
-  Run run;
-  run.policy.keep_last = 1;
+  Run run({.path = kPath, .keep_last = 1});
   const Names pinned{"a-before.pt", "a-g1-s2.pt.pin", "a-g1-s2.txt", "a-g1.pt", "a-gx-s2.pt", "b-g1-s1.pt"};
   for (const auto& name : pinned) run.files.put("runs/" + name, "mine");
   run.start();
@@ -167,8 +165,7 @@ TEST_CASE("what a person gave another name is never touched", "[snapshot_folder]
 }
 
 TEST_CASE("a damaged snapshot is named, put aside and passed over", "[snapshot_folder]") {
-  Run run;
-  run.start();
+  Started run;
   run.save(1);
   run.save(2);
   run.files.put("runs/a.pt", "1 2");
@@ -184,9 +181,7 @@ TEST_CASE("a damaged snapshot is named, put aside and passed over", "[snapshot_f
 
 TEST_CASE("where all others are damaged the best one counts, and with none left the run begins anew",
           "[snapshot_folder]") {
-  Run run;
-  run.policy.best = BestMetric::highest;
-  run.start();
+  Started run({.path = kPath, .best = BestMetric::highest});
   run.save(1, 0.5);
   run.save(2, 0.4);
   for (const char* name : {"a.pt", "a-g1-s1.pt"}) run.files.put(std::string("runs/") + name, "no");
@@ -198,8 +193,7 @@ TEST_CASE("where all others are damaged the best one counts, and with none left 
 }
 
 TEST_CASE("a snapshot that another program put in place counts", "[snapshot_folder]") {
-  Run run;
-  run.start();
+  Started run;
   run.save(7);
   run.files.put("runs/a.pt", content_of({0, 0}));
   CHECK(run.start()->stamp.step == 0);
@@ -208,9 +202,7 @@ TEST_CASE("a snapshot that another program put in place counts", "[snapshot_fold
 }
 
 TEST_CASE("starting over keeps the earlier run's newest snapshot as .old", "[snapshot_folder]") {
-  Run run;
-  run.policy.best = BestMetric::highest;
-  run.start();
+  Started run({.path = kPath, .best = BestMetric::highest});
   CHECK_FALSE(run.folder->retire());
   run.save(1, 1);
   run.save(2, 2);
@@ -222,8 +214,7 @@ TEST_CASE("starting over keeps the earlier run's newest snapshot as .old", "[sna
 }
 
 TEST_CASE("a writer of an older generation writes no more, and hurts nobody", "[snapshot_folder]") {
-  Run run;
-  run.start();
+  Started run;
   run.save(1);
   SnapshotFolder old = *std::exchange(run.folder, std::nullopt);
   CHECK(run.start()->stamp.generation == 1);
@@ -244,8 +235,7 @@ TEST_CASE("of those that claim one folder the last one has it", "[snapshot_folde
 }
 
 TEST_CASE("a full disk is one sentence, loses nothing, and the next write may succeed", "[snapshot_folder]") {
-  Run run;
-  run.start();
+  Started run;
   run.save(1);
   run.files.errno_of_next = ENOSPC;
   CHECK_THROWS_WITH(run.save(2),
@@ -257,8 +247,7 @@ TEST_CASE("a full disk is one sentence, loses nothing, and the next write may su
 }
 
 TEST_CASE("what the disk cannot give at the moment is no reason to begin anew", "[snapshot_folder]") {
-  Run run;
-  run.start();
+  Started run;
   run.save(1);
   run.save(2);
   run.files.errno_of_read = EIO;
@@ -268,9 +257,7 @@ TEST_CASE("what the disk cannot give at the moment is no reason to begin anew", 
 
 TEST_CASE("only what its bytes prove makes a snapshot damaged: whatever else fails leaves every file as it is",
           "[snapshot_folder]") {
-  Run run;
-  run.policy.best = BestMetric::highest;
-  run.start();
+  Started run({.path = kPath, .best = BestMetric::highest});
   run.save(1, 0.5);
   run.save(2, 0.4);
   const Names before = run.names();
@@ -295,9 +282,7 @@ TEST_CASE("only what its bytes prove makes a snapshot damaged: whatever else fai
 }
 
 TEST_CASE("the newest snapshot is there at every moment, also where a disk has no links", "[snapshot_folder]") {
-  Run run;
-  run.policy.keep_last = 3;
-  run.policy.best = BestMetric::highest;
+  Run run({.path = kPath, .keep_last = 3, .best = BestMetric::highest});
   run.files.has_links = GENERATE(true, false);
   run.start();
   for (int step = 1; step <= 5; ++step) run.save(step, step < 4 ? step : 0);
@@ -307,9 +292,7 @@ TEST_CASE("the newest snapshot is there at every moment, also where a disk has n
 }
 
 TEST_CASE("what another machine knows to be better stays the best", "[snapshot_folder]") {
-  Run run;
-  run.policy.best = BestMetric::lowest;
-  run.start();
+  Started run({.path = kPath, .best = BestMetric::lowest});
   run.folder->set_known_best(0.5);
   run.folder->set_known_best(0.7);
   run.save(1, 0.6);
@@ -338,9 +321,7 @@ TEST_CASE("whenever the power goes, the newest snapshot that was told to be safe
     for (int cut = 0; !all_done; ++cut) {
       INFO("keep " << keep_last << ", cut at operation " << cut << ", survives " << static_cast<int>(survives)
                    << " seed " << seed);
-      Run run;
-      run.policy.keep_last = keep_last;
-      run.policy.best = best;
+      Run run({.path = kPath, .keep_last = keep_last, .best = best});
       run.files.cut_at = cut;
       int safe = 0;
       try {

@@ -7,6 +7,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/places.h"
+#include "tests/trainer/error_text.h"
 #include "tests/trainer/snapshot_compare.h"
 #include "trainer/ddp/snapshot/optimizer_state.h"
 #include "trainer/ddp/snapshot/torch_file.h"
@@ -73,20 +74,9 @@ Snapshot with_optimizer(const Dict& state) {
   return snapshot;
 }
 
-std::string write_example(const TempFolder& folder) {
-  const std::string bytes = encode(example(make_model(kDigits)));
-  folder.write("ours.pt", bytes);
-  return bytes;
-}
-
 // What is wrong with the bytes; empty where they decode.
 std::string error_text(const std::string& bytes) {
-  try {
-    decode(bytes, "the file");
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
+  return test::error_text<Error>([&] { decode(bytes, "the file"); });
 }
 
 }  // namespace
@@ -98,24 +88,6 @@ TEST_CASE("a snapshot comes back as it was written", "[snapshot]") {
   CHECK(after.round == 7);
   CHECK(after.generation == 9);
   CHECK(after.digest.size() == 64);
-}
-
-TEST_CASE("weights, momentum and generators go on where they stopped", "[snapshot]") {
-  torch::manual_seed(1);
-  const auto written = make_model(kDigits);
-  const Snapshot snapshot = decode(encode(example(written)), "the file");
-  const at::Tensor next = torch::rand({3});
-  const auto read = make_model(kDigits);
-  CHECK_FALSE(same_bits(read->parameters()[0], written->parameters()[0]));
-  load_model_state(*read, snapshot.model_state, "the file");
-  CHECK(same_bits(read->parameters()[0], written->parameters()[0]));
-  torch::optim::SGD optimizer(read->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
-  load_optimizer_state(optimizer, *snapshot.optimizer_state, "the file");
-  Snapshot again = snapshot;
-  again.optimizer_state = optimizer_state(optimizer);
-  CHECK(differences(snapshot, again) == "");
-  set_rng_state(snapshot.rng[0], at::kCPU);
-  CHECK(same_bits(torch::rand({3}), next));
 }
 
 TEST_CASE("a place in a sharded data set comes back as it was written", "[snapshot]") {
@@ -188,15 +160,6 @@ TEST_CASE("a flipped bit anywhere in a snapshot is noticed, or changes nothing",
   CHECK(noticed > tried / 2);
 }
 
-TEST_CASE("a snapshot cut short anywhere is refused", "[snapshot]") {
-  const std::string bytes = encode(example(make_model(kDigits)));
-  for (std::size_t size = 0; size < bytes.size(); size += 1 + bytes.size() / 200) {
-    INFO(size << " of " << bytes.size() << " bytes");
-    REQUIRE_THAT(error_text(bytes.substr(0, size)), Contains("cannot read the file: "));
-  }
-  CHECK_THAT(error_text("hello"), Contains("it is damaged, or not a file of torch.save"));
-}
-
 TEST_CASE("extra values that could not be read again are not written", "[snapshot]") {
   const auto refused = [](nlohmann::json extra, const std::string& why) {
     Snapshot snapshot;
@@ -215,7 +178,7 @@ TEST_CASE("extra values that could not be read again are not written", "[snapsho
 
 TEST_CASE("the stock PyTorch reads our snapshots, and we read its files", "[snapshot]") {
   const TempFolder folder;
-  write_example(folder);
+  folder.write("ours.pt", encode(example(make_model(kDigits))));
   using namespace torch::optim;
   const Trained<Adam, AdamOptions> adam(3);
   const Trained<AdamW, AdamWOptions> adamw(3);

@@ -46,7 +46,6 @@ void print_step(const Position& at, const at::Tensor& batch) {
   for (std::int64_t i = 0; i < batch.size(0); ++i)
     std::printf(" %ld", static_cast<long>(batch[i].item<std::int64_t>()));
   std::printf("\n");
-  std::fflush(stdout);
 }
 
 }  // namespace
@@ -127,7 +126,6 @@ void save_repeatedly(const ProcessGroup& group, const Words& words) {
     }
     snapshots.save(state, {.at = {.step = step}, .metric = std::abs(static_cast<double>(step - 2))});
     std::printf("saved %ld\n", static_cast<long>(step));
-    std::fflush(stdout);
   }
   snapshots.finish();
 }
@@ -151,7 +149,6 @@ void keep_repeatedly(const ProcessGroup& group, const Words& words) {
     model.weight.fill_(static_cast<double>(step));
     snapshots.begin_save_in_memory(state, {.at = {.step = step}});
     std::printf("step %ld\n", static_cast<long>(step));
-    std::fflush(stdout);
   }
 }
 
@@ -167,14 +164,6 @@ void outgrow_memory(const ProcessGroup& group, const Words& words) {
     std::exit(1);
   }
   std::printf("step %ld from %s\n", static_cast<long>(resumed->at.step), resumed->from_memory ? "memory" : "disk");
-}
-
-void save_another_model(const ProcessGroup& group, const Words& words) {
-  Big model(3);
-  Snapshots snapshots({.path = words.at(0)}, group);
-  snapshots.resume({.model = model});
-  snapshots.save({.model = model}, {.at = {.step = 1}});
-  snapshots.finish();
 }
 
 }  // namespace ddprun::test

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -33,16 +32,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-using Words = std::vector<std::string>;
-
-Words worker(Words words) {
-  words.insert(words.begin(), programs_folder() + "/ddp_worker");
-  return words;
-}
+Words worker(const Words& words) { return with({programs_folder() + "/ddp_worker"}, words); }
 
 // Two machines as far as the ranks can tell: each has a node number of its own.
-const std::map<std::string, std::optional<std::string>> kMachineEach{
-    {"GROUP_RANK", "{rank}"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}};
+const Environment kMachineEach{{"GROUP_RANK", "{rank}"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}};
 
 std::set<std::string> names_in(const fs::path& folder) {
   std::set<std::string> names;
@@ -65,6 +58,7 @@ class SmallDisk {
   explicit SmallDisk(const std::string& folder, const std::string& size) : folder_(folder) {
     fs::create_directory(folder);
     mounted_ = mount("tmpfs", folder.c_str(), "tmpfs", 0, ("size=" + size).c_str()) == 0;
+    if (!mounted_) WARN("skipped: only root can mount a small disk");
   }
   ~SmallDisk() { umount2(folder_.c_str(), MNT_DETACH); }
   bool mounted() const { return mounted_; }
@@ -141,10 +135,9 @@ TEST_CASE("a rank killed at any moment goes on from memory, at most one step bac
       .run([&](std::uint64_t seed) {
         std::mt19937_64 random(seed);
         const std::string path = folder / ("killed" + std::to_string(seed));
-        Words words{programs_folder() + "/ddprun", "--nproc-per-node=3", "--memory-snapshots=1M"};
-        for (const std::string& word : worker({"train", path, "adam", std::to_string(kSteps), "in-memory"}))
-          words.push_back(word);
-        Command job(words, {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = {}, .input = {}});
+        Command job(under_ddprun({"--nproc-per-node=3", "--memory-snapshots=1M"},
+                                 worker({"train", path, "adam", std::to_string(kSteps), "in-memory"})),
+                    kOneThread);
         const auto stop = static_cast<std::int64_t>(5 + random() % 20);
         const pid_t victim = job.wait_for_process("RANK", std::to_string(random() % kRanks), 10s);
         job.wait_for_output("^step " + std::to_string(stop) + " ", 60s);
@@ -163,10 +156,9 @@ TEST_CASE("a rank killed while a thread copies its state goes on from a whole on
           "[snapshots]") {
   const TempFolder folder;
   constexpr int kKills = 6, kStepsBetween = 200;
-  Words words{programs_folder() + "/ddprun", "--memory-snapshots=64M", "--max-restarts=" + std::to_string(kKills)};
-  const std::string end_step = std::to_string(kKills * kStepsBetween);
-  for (const std::string& word : worker({"keep", folder / "run.pt", end_step})) words.push_back(word);
-  Command job(words, {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = {}, .input = {}});
+  Command job(under_ddprun({"--memory-snapshots=64M", "--max-restarts=" + std::to_string(kKills)},
+                           worker({"keep", folder / "run.pt", std::to_string(kKills * kStepsBetween)})),
+              kOneThread);
   std::mt19937_64 random(first_seed());
   Mark mark = job.mark();
   for (int i = 0; i < kKills; ++i) {
@@ -187,10 +179,9 @@ TEST_CASE("a rank killed while a thread copies its state goes on from a whole on
 TEST_CASE("a rank that goes on from memory reads no snapshot file", "[snapshots]") {
   const TempFolder folder;
   const std::string path = folder / "run.pt";
-  Command job(
-      {programs_folder() + "/ddprun", "--nproc-per-node=2", "--memory-snapshots=64M", programs_folder() + "/train",
-       "60", "60", "--save-steps=100", "--log-every=1", "--device=cpu", "--snapshot", path},
-      {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = {}, .input = {}});
+  Command job(under_ddprun({"--nproc-per-node=2", "--memory-snapshots=64M"},
+                           train_with({"60", "60", "--save-steps=100", "--log-every=1", "--snapshot", path})),
+              kOneThread);
   const pid_t first = job.wait_for_process("RANK", "0", 10s), second = job.wait_for_process("RANK", "1", 10s);
   const auto threads = [&] {
     return std::distance(fs::directory_iterator("/proc/" + std::to_string(first) + "/task"), {});
@@ -218,10 +209,9 @@ TEST_CASE("a rank that goes on from memory reads no snapshot file", "[snapshots]
 
 TEST_CASE("a state whose loss is not finite is not kept in memory: the run ends at that step", "[snapshots]") {
   const TempFolder folder;
-  const Ended end =
-      run({programs_folder() + "/ddprun", "--nproc-per-node=2", "--memory-snapshots=64M", "--max-restarts=0",
-           programs_folder() + "/train", "1", "1", "--lr=1e30", "--device=cpu", "--snapshot", folder / "run.pt"},
-          60s, {.env = {{"OMP_NUM_THREADS", "1"}}});
+  const Ended end = run(under_ddprun({"--nproc-per-node=2", "--memory-snapshots=64M", "--max-restarts=0"},
+                                     train_with({"1", "1", "--lr=1e30", "--snapshot", folder / "run.pt"})),
+                        60s, kOneThread);
   INFO(end.err);
   CHECK(end == exited(1));
   CHECK(std::regex_search(end.err, std::regex("training ends at step [1-3]: a loss is ")));
@@ -229,9 +219,9 @@ TEST_CASE("a state whose loss is not finite is not kept in memory: the run ends 
 
 TEST_CASE("what is too large for the memory is told once, and the files go on", "[snapshots]") {
   const TempFolder folder;
-  Words words{programs_folder() + "/ddprun", "--memory-snapshots=4K"};
-  for (const std::string& word : worker({"train", folder / "run.pt", "adam", "10", "in-memory"})) words.push_back(word);
-  const Ended end = run(words, 60s, {.env = {{"OMP_NUM_THREADS", "1"}}});
+  const Ended end =
+      run(under_ddprun({"--memory-snapshots=4K"}, worker({"train", folder / "run.pt", "adam", "10", "in-memory"})), 60s,
+          kOneThread);
   CHECK(end == exited(0));
   CHECK(
       std::regex_match(end.err, std::regex("cannot keep the snapshot in memory: it has [0-9]+K, and "
@@ -242,9 +232,8 @@ TEST_CASE("what is too large for the memory is told once, and the files go on", 
 
 TEST_CASE("a file that is newer than what memory could still hold wins", "[snapshots]") {
   const TempFolder folder;
-  Words words{programs_folder() + "/ddprun", "--memory-snapshots=64K"};
-  for (const std::string& word : worker({"outgrow", folder / "run.pt"})) words.push_back(word);
-  const Ended end = run(words, 60s, {.env = {{"OMP_NUM_THREADS", "1"}}});
+  const Ended end =
+      run(under_ddprun({"--memory-snapshots=64K"}, worker({"outgrow", folder / "run.pt"})), 60s, kOneThread);
   CHECK(end == exited(0));
   CHECK(end.out == "step 2 from disk\n");
 }
@@ -285,7 +274,7 @@ TEST_CASE(
   const TempFolder folder;
   std::int64_t safe = 0;
   Series("snapshots: killed while saving, then resumed from the newest", 10, 200).run([&](std::uint64_t seed) {
-    Command run(worker({"save", folder / "run.pt"}), {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = {}, .input = {}});
+    Command run(worker({"save", folder / "run.pt"}), kOneThread);
     run.wait_for_output("^saved ", 60s);
     std::this_thread::sleep_for(std::chrono::microseconds(std::mt19937_64(seed)() % 40000));  // any moment
     run.kill(SIGKILL);
@@ -304,9 +293,7 @@ TEST_CASE(
 TEST_CASE("flipped bytes and cut files are named and passed over for the newest one that is good", "[snapshots]") {
   const TempFolder folder;
   const std::string path = folder / "run.pt";
-  const auto run = [&](const std::string& steps) {
-    return test::run(worker({"save", path, steps}), 60s, {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = {}, .input = {}});
-  };
+  const auto run = [&](const std::string& steps) { return test::run(worker({"save", path, steps}), 60s, kOneThread); };
   REQUIRE(run("3") == exited(0));
   flip_a_byte(path);
   const Ended second = run("4");
@@ -341,10 +328,7 @@ TEST_CASE("on a full disk the last good snapshot stays, training goes on, and it
           "[snapshots]") {
   const TempFolder folder;
   SmallDisk disk(folder / "disk", "6m");  // one of 4 MiB
-  if (!disk.mounted()) {
-    WARN("skipped: only root can mount a small disk");
-    return;
-  }
+  if (!disk.mounted()) return;
   const std::string path = folder / "disk/run.pt";
   const Ended end = run(worker({"save", path, "3"}), 60s);
   CHECK(end == exited(1));
@@ -358,26 +342,19 @@ TEST_CASE("a run whose last snapshot cannot be written gives its results all the
           "[snapshots]") {
   const TempFolder folder;
   SmallDisk disk(folder / "disk", "64k");  // the generation fits, a snapshot does not
-  if (!disk.mounted()) {
-    WARN("skipped: only root can mount a small disk");
-    return;
-  }
+  if (!disk.mounted()) return;
   const std::string path = folder / "disk/run.pt", weights = folder / "weights.pt", result = folder / "result.json";
   const Words train = train_with(
       {"2", "--snapshot", path, "--batch-size=500", "--best=loss", "--publish", weights, "--result", result});
-  Words job{programs_folder() + "/ddprun", "--nproc_per_node=2"};
-  job.insert(job.end(), train.begin(), train.end());
-  for (const Words& command : {train, job}) {
+  for (const Words& command : {train, under_ddprun({"--nproc_per_node=2"}, train)}) {
     for (const std::string& file : {weights, result}) fs::remove(file);
-    const Ended end = run(command, 60s, {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = {}, .input = {}});
+    const Ended end = run(command, 60s, kOneThread);
     CHECK(end == exited(73));
-    const std::regex again("complete but for this last snapshot");
-    CHECK(std::distance(std::sregex_iterator(end.err.begin(), end.err.end(), again), {}) <=
+    CHECK(occurrences(end.err, "complete but for this last snapshot") <=
           (command == train ? 1 : 2));  // and in the report
     CHECK_THAT(end.err, Contains("cannot write the snapshot " + path + ": No space left on device"));
     CHECK_THAT(end.out, Contains("done: 2 epochs"));
-    const std::regex first_epoch("epoch 1 ");
-    CHECK(std::distance(std::sregex_iterator(end.out.begin(), end.out.end(), first_epoch), {}) == 1);
+    CHECK(occurrences(end.out, "epoch 1 ") == 1);
     CHECK_FALSE(decode_weights(read_file(weights), weights).empty());
     const auto numbers = nlohmann::json::parse(read_file(result));
     CHECK(numbers["ended"] == "done");
@@ -419,10 +396,7 @@ TEST_CASE("a folder that cannot be written is told before the first step, and a 
           "[snapshots]") {
   const TempFolder folder;
   SmallDisk disk(folder / "disk", "20m");
-  if (!disk.mounted()) {
-    WARN("skipped: only root can mount a small disk");
-    return;
-  }
+  if (!disk.mounted()) return;
   const std::string path = folder / "disk/run.pt";
   REQUIRE(run(worker({"save", path, "2"}), 60s) == exited(0));
   disk.make_read_only();
@@ -475,24 +449,20 @@ TEST_CASE("machines that share a disk write one copy", "[snapshots]") {
 
 TEST_CASE("what one rank cannot do is the same sentence on all of them", "[snapshots]") {
   const TempFolder folder;
-  const auto all_report = [](Ranks& ranks, const std::string& sentence) {
-    for (int rank = 0; rank < 2; ++rank) {
-      const Ended end = ranks[rank].wait_exit(60s);
-      CHECK(end == exited(1));
-      CHECK_THAT(end.err, Contains(sentence));
-      CHECK(std::count(end.err.begin(), end.err.end(), '\n') == 1);
-    }
+  const auto all_report = [](const Words& words, const Environment& env, const std::string& sentence) {
+    const std::string said = Ranks(2, worker(words), env).wait_all_refused();
+    CHECK_THAT(said, Contains(sentence));
+    CHECK(std::count(said.begin(), said.end(), '\n') == 1);
   };
   fs::create_directory(folder / "0");  // and no other
-  Ranks half(2, worker({"train", folder / "{rank}/run.pt", "sgd", "5"}), kMachineEach);
-  all_report(half, "cannot write the snapshot " + (folder / "1/run.pt").string() + ": there is no folder");
+  all_report({"train", folder / "{rank}/run.pt", "sgd", "5"}, kMachineEach,
+             "cannot write the snapshot " + (folder / "1/run.pt").string() + ": there is no folder");
 
-  REQUIRE(run(worker({"save-another", folder / "other.pt"}), 60s) == exited(0));
-  Ranks other(2, worker({"train", folder / "other.pt", "sgd", "5"}));
-  all_report(other, "cannot load the snapshot " + (folder / "other.pt").string() +
-                        ": it has 1 tensors where the model has 9. It belongs to another model");
+  REQUIRE(run(worker({"save", folder / "other.pt", "1"}), 60s) == exited(0));
+  all_report({"train", folder / "other.pt", "sgd", "5"}, {},
+             "cannot load the snapshot " + (folder / "other.pt").string() +
+                 ": it has 1 tensors where the model has 9. It belongs to another model");
 
   Ranks(2, worker({"train", folder / "sgd.pt", "sgd", "2"})).wait_all_good();
-  Ranks adam(2, worker({"train", folder / "sgd.pt", "adam", "5"}));
-  all_report(adam, "it is another optimizer's: it has no step");
+  all_report({"train", folder / "sgd.pt", "adam", "5"}, {}, "it is another optimizer's: it has no step");
 }

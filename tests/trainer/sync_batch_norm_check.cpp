@@ -2,6 +2,7 @@
 
 #include "ddprun/sync_batch_norm.h"
 #include "tests/trainer/ddp_worker.h"
+#include "tests/trainer/error_text.h"
 
 namespace ddprun::test {
 namespace {
@@ -68,12 +69,6 @@ void same(const at::Tensor& a, const at::Tensor& b, const Case& one, const char*
   require(apart <= tolerance * largest, one.name + ": " + what + " is " + std::to_string(apart) + " away");
 }
 
-at::Tensor sum_over(const ProcessGroup& group, const at::Tensor& own) {
-  std::vector<at::Tensor> sum{own.clone()};
-  group.c10d()->allreduce(sum)->wait();
-  return sum[0];
-}
-
 void check(const Case& one, const ProcessGroup& group) {
   SyncBatchNorm ours(one.options);
   ours->synchronize(group);
@@ -128,13 +123,6 @@ struct Holder : nn::Module {
   std::shared_ptr<Member> part = register_module("part", std::make_shared<Member>());
 };
 
-std::string error_of(nn::Module& module, const ProcessGroup& group) try {
-  convert_sync_batchnorm(module, group);
-  return "";
-} catch (const std::exception& error) {
-  return error.what();
-}
-
 }  // namespace
 
 void check_sync_batch_norm(const ProcessGroup& group, const Words&) {
@@ -164,10 +152,11 @@ void check_conversion(const ProcessGroup& group, const Words&) {
   require(torch::equal(mean, model->named_buffers()["first.1.running_mean"]), "and go on");
   require(torch::allclose(sum_over(group, mean) / group.world_size(), mean), "the statistics are those of all ranks");
   const auto holder = std::make_shared<Holder>();
-  require(error_of(*holder, group) ==
+  const std::string why = error_text([&] { convert_sync_batchnorm(*holder, group); });
+  require(why ==
               "cannot convert the layer 'part.norm': it is a member of its module, which would keep using the old one. "
               "Declare it as ddprun::SyncBatchNorm, or put it into a Sequential.",
-          "a member cannot be converted: " + error_of(*holder, group));
+          "a member cannot be converted: " + why);
 }
 
 }  // namespace ddprun::test

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
-#include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;

@@ -2,12 +2,16 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+
 #include "ddprun/data_loader.h"
 #include "ddprun/lr_schedule.h"
 #include "ddprun/set_lr.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/places.h"
+#include "tests/trainer/error_text.h"
+#include "tests/trainer/generated_data.h"
 #include "tests/trainer/lr_lines.h"
 
 using namespace ddprun;
@@ -16,12 +20,7 @@ using Catch::Matchers::Contains;
 namespace {
 
 std::string error_text(const std::vector<Tensors>& samples) {
-  try {
-    Collate{}(samples);
-    return "";
-  } catch (const std::exception& error) {
-    return error.what();
-  }
+  return test::error_text([&] { Collate{}(samples); });
 }
 
 }  // namespace
@@ -34,8 +33,8 @@ TEST_CASE("samples of tensors become batches of tensors, by any number of thread
           return Tensors{images[index] + rng.uniform(), labels[index]};
         },
         Collate{.pin_memory = true}, {.batch_size = 20, .threads = threads, .seed = 4});
-    std::vector<std::int64_t> indices(50);
-    for (std::size_t i = 0; i < 50; ++i) indices[i] = static_cast<std::int64_t>(49 - i);
+    auto indices = test::up_to(50);
+    std::reverse(indices.begin(), indices.end());
     auto batches = loader.epoch(indices, 2);
     std::int64_t at = 50;
     while (const auto batch = batches.next()) {

@@ -4,6 +4,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/places.h"
+#include "tests/trainer/error_text.h"
 #include "tests/trainer/generated_data.h"
 
 using namespace ddprun;
@@ -15,21 +16,11 @@ namespace {
 const std::string kAllLengths = "aé€😀";  // one to four bytes
 
 std::string refusal(const std::string& bytes) {
-  try {
-    decode_utf8(bytes, "novel");
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
+  return test::error_text<Error>([&] { decode_utf8(bytes, "novel"); });
 }
 
 std::string read_refusal(const std::string& path, const Windows& windows) {
-  try {
-    read_text(path, windows);
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
+  return test::error_text<Error>([&] { read_text(path, windows); });
 }
 
 }  // namespace

@@ -1,14 +1,13 @@
 // The tours' pictures: golden texts in testdata and docs (DDPRUN_UPDATE=1 rewrites them: look at them then), and what a
 // renderer makes of them.
-#include <cstdlib>
-#include <fstream>
 #include <regex>
 #include <sstream>
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/places.h"
-#include "trainer/tour/deal.h"
+#include "tests/trainer/tour_deals.h"
+#include "tests/trainer/words.h"
 #include "trainer/tour/svg.h"
 #include "trainer/tour/timeline.h"
 
@@ -18,21 +17,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-std::string golden(const std::string& name, const std::string& actual) {
-  const std::string path = (test::source_folder() + "/") + name;
-  if (std::getenv("DDPRUN_UPDATE")) std::ofstream(path) << actual;
-  return test::read_file(path);
-}
-
-std::vector<Deal> deals_of(int world) {
-  std::vector<Shares> by_rank(static_cast<std::size_t>(world));
-  for (int rank = 0; rank < world; ++rank)
-    for (const Deal& deal : deals_of_rank(rank, world))
-      by_rank[static_cast<std::size_t>(rank)].push_back(deal.shares.front());
-  return gathered(deals_of_rank(0, world), by_rank);
-}
-
-std::string deals_picture(int world) { return picture_of(deals_of(world)); }
+std::string deals_picture(int world) { return picture_of(test::deals_of(world)); }
 
 // As `sync` draws it: each rank has more to do than the one before.
 std::string timeline_picture(int ranks) {
@@ -104,19 +89,13 @@ std::vector<Box> dashed_lines_of(const std::string& svg) {
   return lines;
 }
 
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t result = 0;
-  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++result;
-  return result;
-}
-
 void check_texts(const std::string& svg) {
   const auto texts = texts_of(svg);
   const auto size = size_of(svg);
   CHECK(texts.size() > 5);
-  CHECK(texts.size() == count(svg, "<text "));
+  CHECK(texts.size() == test::occurrences(svg, "<text "));
   const auto lines = dashed_lines_of(svg);
-  CHECK(lines.size() == count(svg, "stroke-dasharray"));
+  CHECK(lines.size() == test::occurrences(svg, "stroke-dasharray"));
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const Box& box = texts[i].box;
     INFO(texts[i].words);
@@ -147,8 +126,8 @@ TEST_CASE("writing is dark on a bright ground and bright on a dark one", "[tour]
 }
 
 TEST_CASE("the pictures of the tours are as they were looked at", "[tour]") {
-  CHECK(deals_picture(4) == golden("docs/sampler.svg", deals_picture(4)));
-  CHECK(timeline_picture(4) == golden("tests/trainer/testdata/tour_timeline.svg", timeline_picture(4)));
+  CHECK(deals_picture(4) == test::golden_text("docs/sampler.svg", deals_picture(4)));
+  CHECK(timeline_picture(4) == test::golden_text("tests/trainer/testdata/tour_timeline.svg", timeline_picture(4)));
 }
 
 TEST_CASE("no text of a picture covers another one or leaves it, whatever the number of ranks", "[tour]") {

@@ -1,7 +1,7 @@
 // What the tours say, before any process runs: the pure half of them.
 #include "tests/support/catch.h"
+#include "tests/trainer/tour_deals.h"
 #include "trainer/tour/clock.h"
-#include "trainer/tour/deal.h"
 #include "trainer/tour/operation_report.h"
 #include "trainer/tour/timeline.h"
 #include "trainer/tour/tours.h"
@@ -9,18 +9,7 @@
 using namespace ddprun;
 using namespace ddprun::train;
 using Catch::Matchers::Contains;
-
-namespace {
-
-std::vector<Deal> deals_of(int world) {
-  std::vector<Shares> by_rank(static_cast<std::size_t>(world));
-  for (int rank = 0; rank < world; ++rank)
-    for (const Deal& deal : deals_of_rank(rank, world))
-      by_rank[static_cast<std::size_t>(rank)].push_back(deal.shares.front());
-  return gathered(deals_of_rank(0, world), by_rank);
-}
-
-}  // namespace
+using test::deals_of;
 
 TEST_CASE("each tour is found by its name and has a line of help", "[tour]") {
   for (const Tour& tour : tours()) {
@@ -64,11 +53,7 @@ TEST_CASE("the sampler's tour deals right in worlds of any size", "[tour]") {
 TEST_CASE("the sampler's tour deals as many samples as are asked for, and shows them in batches", "[tour]") {
   for (const int samples : {1, 2, 7, 100})
     for (const int world : {1, 2, 3}) {
-      std::vector<Shares> by_rank(static_cast<std::size_t>(world));
-      for (int rank = 0; rank < world; ++rank)
-        for (const Deal& deal : deals_of_rank(rank, world, samples))
-          by_rank[static_cast<std::size_t>(rank)].push_back(deal.shares.front());
-      const auto deals = gathered(deals_of_rank(0, world, samples), by_rank);
+      const auto deals = deals_of(world, samples);
       CHECK(errors_of(deals) == std::vector<std::string>{});
       CHECK(deals[0].shares[0].size() == static_cast<std::size_t>(samples));
       CHECK(picture_of(deals).starts_with("<svg "));

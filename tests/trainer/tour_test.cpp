@@ -1,10 +1,7 @@
 // The tours by real processes, as people see them: testdata/tours (DDPRUN_UPDATE=1 rewrites it; read the diff).
-#include <chrono>
-#include <cstdlib>
-#include <fstream>
+#include <functional>
 #include <regex>
 #include <string>
-#include <vector>
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
@@ -22,10 +19,8 @@ const std::string kWorker = programs_folder() + "/tour_worker";
 
 std::string tour(int ranks, const std::string& name) { return Ranks(ranks, {kWorker, name}).wait_all_good().out; }
 
-std::string golden(const std::string& name, const std::string& actual) {
-  const std::string path = (source_folder() + "/tests/trainer/testdata/tours/") + name + ".txt";
-  if (std::getenv("DDPRUN_UPDATE")) std::ofstream(path) << actual;
-  return read_file(path);
+std::string golden(const std::string& name, int ranks, const std::string& actual) {
+  return golden_text("tests/trainer/testdata/tours/" + name + "_" + std::to_string(ranks) + ".txt", actual);
 }
 
 std::string replaced(const std::string& text, const char* pattern, const char* by) {
@@ -39,32 +34,29 @@ std::string without_measurements(std::string text) {
   return replaced(text, "  +", "  ");
 }
 
-}  // namespace
-
-TEST_CASE("the tours whose numbers are fixed say the same in each run, at 1, 2 and 4 ranks", "[tour]") {
-  const std::string name = GENERATE("collectives", "sampler", "reduce");
+void check_tour(const std::string& name, const std::function<std::string(std::string)>& comparable) {
   for (const int ranks : {1, 2, 4}) {
     INFO(ranks << " ranks");
-    const std::string said = tour(ranks, name);
-    CHECK(said == golden(name + "_" + std::to_string(ranks), said));
+    const std::string said = comparable(tour(ranks, name));
+    CHECK(said == golden(name, ranks, said));
     CHECK_THAT(said, !Contains("WRONG"));
   }
 }
 
+}  // namespace
+
+TEST_CASE("the tours whose numbers are fixed say the same in each run, at 1, 2 and 4 ranks", "[tour]") {
+  check_tour(GENERATE("collectives", "sampler", "reduce"), [](const std::string& text) { return text; });
+}
+
 TEST_CASE("the tours that measure say the same but for their measurements, at 1, 2 and 4 ranks", "[tour]") {
-  const std::string name = GENERATE("sync", "dp-vs-ddp");
-  for (const int ranks : {1, 2, 4}) {
-    INFO(ranks << " ranks");
-    const std::string said = without_measurements(tour(ranks, name));
-    CHECK(said == golden(name + "_" + std::to_string(ranks), said));
-    CHECK_THAT(said, !Contains("WRONG"));
-  }
+  check_tour(GENERATE("sync", "dp-vs-ddp"), without_measurements);
 }
 
 TEST_CASE("under ddprun a tour is told once", "[tour]") {
   const Ended ended = run({programs_folder() + "/ddprun", "--nproc_per_node=2", kWorker, "sampler"}, 60s);
   CHECK(ended == exited(0));
-  CHECK(ended.out == golden("sampler_2", ended.out));
+  CHECK(ended.out == golden("sampler", 2, ended.out));
 }
 
 TEST_CASE("a wrong result is shown, and ends every rank with code 1", "[tour]") {

@@ -2,6 +2,7 @@
 
 #include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
+#include "tests/trainer/error_text.h"
 
 using namespace ddprun;
 using Names = std::vector<std::string>;
@@ -18,12 +19,7 @@ std::vector<TensorShape> tensors(const Names& names) {
 
 std::string error_text(const std::vector<TensorShape>& file, const std::vector<TensorShape>& model,
                        const LoadOptions& options = {}) {
-  try {
-    match_weights(file, model, options, "the file");
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
+  return test::error_text<Error>([&] { match_weights(file, model, options, "the file"); });
 }
 
 }  // namespace
@@ -56,9 +52,6 @@ TEST_CASE("what fits is taken, and the rest told, where that is asked for", "[we
   const auto match = match_weights(file, model, {.partial = true}, "the file");
   CHECK(match.pairs == Pairs{{0, 0}});
   CHECK(match.report.loaded == Names{"a"});
-  CHECK(match.report.missing == Names{"b"});
-  CHECK(match.report.unexpected == Names{"x"});
-  CHECK(match.report.mismatched == std::vector<ShapeMismatch>{{"fc", {10, 512}, {3, 512}}});
   CHECK(match.report.text() ==
         "loaded 1 of 3 tensors; missing: b; not in the model: x; of other shapes: fc (10 x 512 in the file, 3 x 512 in "
         "the "

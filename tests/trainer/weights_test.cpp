@@ -5,6 +5,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/places.h"
+#include "tests/trainer/error_text.h"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -55,28 +56,22 @@ void run_peer(const char* what, const TempFolder& folder) {
 // One tensor of each type that torch.save's old storages do not have, and of some that they do.
 struct ManyTypes : torch::nn::Module {
   ManyTypes() {
-    for (const auto& [name, type] :
-         std::vector<std::pair<const char*, at::ScalarType>>{{"int8", at::kChar},
-                                                             {"uint64", at::kUInt64},
-                                                             {"uint32", at::kUInt32},
-                                                             {"uint16", at::kUInt16},
-                                                             {"uint8", at::kByte},
-                                                             {"int16", at::kShort},
-                                                             {"float16", at::kHalf},
-                                                             {"float8_e4m3fn", at::kFloat8_e4m3fn},
-                                                             {"float8_e5m2", at::kFloat8_e5m2},
-                                                             {"complex64", at::kComplexFloat}})
-      register_buffer(name, torch::tensor({1.F, 2.F}).to(type));
+    const std::vector<std::pair<const char*, at::ScalarType>> types{{"int8", at::kChar},
+                                                                    {"uint64", at::kUInt64},
+                                                                    {"uint32", at::kUInt32},
+                                                                    {"uint16", at::kUInt16},
+                                                                    {"uint8", at::kByte},
+                                                                    {"int16", at::kShort},
+                                                                    {"float16", at::kHalf},
+                                                                    {"float8_e4m3fn", at::kFloat8_e4m3fn},
+                                                                    {"float8_e5m2", at::kFloat8_e5m2},
+                                                                    {"complex64", at::kComplexFloat}};
+    for (const auto& [name, type] : types) register_buffer(name, torch::tensor({1.F, 2.F}).to(type));
   }
 };
 
 std::string error_text(torch::nn::Module& module, const std::string& path, const LoadOptions& options = {}) {
-  try {
-    load_weights(module, path, options);
-    return "";
-  } catch (const std::exception& error) {
-    return error.what();
-  }
+  return test::error_text([&] { load_weights(module, path, options); });
 }
 
 }  // namespace

@@ -30,14 +30,10 @@ class Launched {
  public:
   explicit Launched(int world_size = 1) : page_(ChannelPage::create(Clock::now())) {
     setenv(DDPRUN_CHANNEL_VARIABLE, std::to_string(page_.fd()).c_str(), 1);
-    for (const auto& [name, value] :
-         std::initializer_list<std::pair<const char*, std::string>>{{"RANK", "0"},
-                                                                    {"WORLD_SIZE", std::to_string(world_size)},
-                                                                    {"LOCAL_RANK", "0"},
-                                                                    {"LOCAL_WORLD_SIZE", std::to_string(world_size)},
-                                                                    {"MASTER_ADDR", "127.0.0.1"},
-                                                                    {"MASTER_PORT", "1"}})  // nobody serves there
-      setenv(name, value.c_str(), 1);
+    for (const char* name : {"RANK", "LOCAL_RANK"}) setenv(name, "0", 1);
+    for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) setenv(name, std::to_string(world_size).c_str(), 1);
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    setenv("MASTER_PORT", "1", 1);  // nobody serves there
   }
   ~Launched() {
     unsetenv(DDPRUN_CHANNEL_VARIABLE);
@@ -69,6 +65,13 @@ class Launched {
 
  private:
   ChannelPage page_;
+};
+
+// A store at the address that the environment says, and the client of a rank that is only its part of the agreement.
+struct Store {
+  Store() { setenv("MASTER_PORT", std::to_string(server.port()).c_str(), 1); }
+  const Server server{{.address = "127.0.0.1"}};
+  Client other{{.host = "127.0.0.1", .port = server.port()}};
 };
 
 int as_code(Asked asked) { return static_cast<int>(asked); }
@@ -148,9 +151,7 @@ TEST_CASE("alone, a Worker that is asked for a snapshot is told once, for each r
 TEST_CASE("two ranks that are asked for snapshots and then for the end agree on each of them", "[worker]") {
   Launched launched(2);
   CHECK(Launched::in_a_process([&] {
-          const Server store({.address = "127.0.0.1"});
-          setenv("MASTER_PORT", std::to_string(store.port()).c_str(), 1);
-          Client other({.host = "127.0.0.1", .port = store.port()});
+          Store store;
           Worker worker;
           std::uint64_t step = 1;
           worker.step_done(step);
@@ -158,9 +159,9 @@ TEST_CASE("two ranks that are asked for snapshots and then for the end agree on 
             const bool last = number == 2;
             last ? launched.page().request_save_at(1) : launched.page().request_snapshot_at(1);
             const std::string prefix = "ddprun/save/1/" + std::to_string(number) + "/";
-            other.wait({prefix + "stopping"});
-            offer_stop(other, prefix, 1, 2, {SaveGate::position(step + 5), last});
-            if (other.add(prefix + "knowing", 1) == 2) other.set(prefix + "all_know", "");
+            store.other.wait({prefix + "stopping"});
+            offer_stop(store.other, prefix, 1, 2, {SaveGate::position(step + 5), last});
+            if (store.other.add(prefix + "knowing", 1) == 2) store.other.set(prefix + "all_know", "");
             Asked asked = Asked::nothing;
             while (asked == Asked::nothing) asked = worker.step_done(++step);
             if (asked != (last ? Asked::to_save : Asked::to_snapshot)) return 1 + number;
@@ -172,15 +173,13 @@ TEST_CASE("two ranks that are asked for snapshots and then for the end agree on 
 TEST_CASE("a snapshot on which a dead rank does not agree is left out, and training goes on", "[worker][waits]") {
   Launched launched(2);
   CHECK(Launched::in_a_process([&] {
-          const Server store({.address = "127.0.0.1"});
-          setenv("MASTER_PORT", std::to_string(store.port()).c_str(), 1);
-          Client other({.host = "127.0.0.1", .port = store.port()});
+          Store store;
           Worker worker;
           worker.step_done(1);
           launched.page().request_snapshot_at(1);
-          other.wait({"ddprun/save/1/0/stopping"});
+          store.other.wait({"ddprun/save/1/0/stopping"});
           if (worker.step_done(2) != Asked::nothing) return 1;  // waits for the other one
-          return agreed_stop(other, "ddprun/save/1/0/", 0s).value().at == 0 ? 0 : 2;
+          return agreed_stop(store.other, "ddprun/save/1/0/", 0s).value().at == 0 ? 0 : 2;
         }) == 0);
 }
 
@@ -248,13 +247,11 @@ TEST_CASE("a Worker whose peers cannot be asked says so", "[worker][waits]") {
 TEST_CASE("a Worker that is done does not wait for peers that are gone", "[worker]") {
   Launched launched(2);
   CHECK(Launched::in_a_process([&] {
-          const Server store({.address = "127.0.0.1"});  // in here: a process with threads must not fork
-          setenv("MASTER_PORT", std::to_string(store.port()).c_str(), 1);
+          Store store;  // in here: a process with threads must not fork
           auto worker = std::make_unique<Worker>();
           worker->step_done(1);
           launched.page().request_save_at(1);
-          Client client({.host = "127.0.0.1", .port = store.port()});
-          client.wait({"ddprun/save/1/0/stopping"});  // it has asked the other one
+          store.other.wait({"ddprun/save/1/0/stopping"});  // it has asked the other one
           const auto began = Clock::now();
           worker.reset();
           return Clock::now() - began < 5s ? 0 : 1;  // less than the limit of the agreement
