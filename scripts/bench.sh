@@ -23,7 +23,7 @@ usage: scripts/bench.sh [--quick] [--keep] [part ...]
   snapshots what a snapshot in memory after each step costs, and a death to the next step with them
   prefork   the same for workers that are forked from a template, and the memory of all, beside torchrun
   train     training samples per second, beside Python DDP
-  ddp       the library: training, first step, snapshots, overlap, loader, beside Python DDP
+  ddp       the library: training, snapshots, overlap, loader, beside Python DDP
   models    ConvNet, VGG11_bn and GPT: samples per second, and from the command to the first step, beside Python DDP
   modes     ConvNet, VGG11_bn and GPT with Adam and SGD: fused or not, channels last or not, beside Python in the same modes
   python    a function on ranks from within a program, in Python and C++, beside torch.multiprocessing.spawn and accelerate

@@ -5,15 +5,14 @@ real-time priority there, so that they delay the server, not its clock; what the
 cannot push aside. Quiet and attacked runs take turns. With a token the load goes the way of a worker on another node:
 through a store proxy and a TLS link; listener, store and proxy are threads of one process, as in ddprun.
 """
-import json
 import subprocess
 import time
 
-from store import cores
+from store import Server, cores, pinned, store_load
 from table import Row
-from tools import BIN, raise_priority
+from tools import BIN, in_turns, raise_descriptor_limit, raise_priority
 
-CONNECTIONS = 64
+CONNECTIONS, CONNECTIONS_HELD = 64, 2000  # the load's; at most those of its peers
 RATE = 2000
 SECONDS = 2
 RUNS = 15
@@ -29,52 +28,34 @@ ATTACK_NAMES = {  # attack_load.cpp says what each is
     "wrong": "begin TLS with a wrong token",
     "replay": "say a member's TLS hello again",
 }
+FIRST = {"start_new_session": True, "preexec_fn": raise_priority}
 
 
-def start(core, *command):
-    return subprocess.Popen(["taskset", "-c", str(core), *map(str, command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                            stderr=subprocess.DEVNULL, text=True, start_new_session=True, preexec_fn=raise_priority)
+def p99(port):
+    return store_load("measure", CONNECTIONS, RATE, SECONDS, port, **FIRST)
 
 
-class Server:
-    def __init__(self, *options):
-        self.process = start(cores()[0], BIN / "store_main", *options)
-        ports = self.process.stdout.readline().split()
-        self.load_port, self.open_port = ports[-2 if len(ports) > 1 else 0], ports[-1]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.stdin.close()
-        self.process.wait(timeout=20)
-
-    def p99(self):
-        load = start(cores()[1], BIN / "attack_load", "measure", CONNECTIONS, RATE, SECONDS, self.load_port)
-        return json.loads(load.communicate(timeout=60)[0])["p99_us"]
-
-    def p99_during(self, how):
-        """And the peers' connections a second."""
-        peers = start(cores()[1], BIN / "attack_load", "attack", how, self.open_port)
-        try:
-            time.sleep(0.2)  # they are many by then
-            p99 = self.p99()
-        finally:
-            peers.terminate()
-            connections = peers.communicate(timeout=20)[0]
-        return p99, float(connections)
+def p99_during(how, load_port, open_port):
+    """And the peers' connections a second."""
+    peers = subprocess.Popen(pinned(cores()[1], BIN / "attack_load", how, open_port), stdout=subprocess.PIPE, text=True, **FIRST)
+    try:
+        time.sleep(0.2)  # they are many by then
+        during = p99(load_port)
+    finally:
+        peers.terminate()
+        connections = peers.communicate(timeout=20)[0]
+    return during, float(connections)
 
 
 def bench(samples):
+    raise_descriptor_limit(CONNECTIONS_HELD)
     for options, kinds, place in (((), OPEN_ATTACKS, "no token"),
                                   (("--proxies", "1", "--token", "--control"), TOKEN_ATTACKS, "by token")):
         for how in kinds:
-            with Server(*options) as server:
-                quiet, attacked = [], []
-                for _ in range(samples(RUNS)):
-                    quiet.append(server.p99())
-                    attacked.append(server.p99_during(how))
+            with Server(*pinned(cores()[0], BIN / "store_main", *options), **FIRST) as server:
+                *_, load_port, open_port = server.ports * 2 if len(server.ports) == 1 else server.ports
+                quiet, attacked = in_turns(samples(RUNS), lambda: p99(load_port), lambda: p99_during(how, load_port, open_port))
             what = f"strangers {ATTACK_NAMES[how]}, {place}"
-            yield Row(f"{what}: p99", "us", [p99 for p99, _ in attacked], "quiet", quiet, f"<= {GOAL} x quiet",
-                      lambda mine, ratio: ratio >= 1 / GOAL)
+            yield Row(f"{what}: p99", "us", [p99 for p99, _ in attacked], "quiet", quiet,
+                      (f"<= {GOAL} x quiet", lambda _, ratio: ratio >= 1 / GOAL))
             yield Row(f"{what}: their connections", "/s", [connections for _, connections in attacked])

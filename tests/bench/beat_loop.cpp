@@ -1,4 +1,4 @@
-// What reports to the worker channel cost: beat_loop COUNT prints the nanoseconds of a step, a beat and a wait's two
+// What reports to the worker channel cost: beat_loop COUNT prints the nanoseconds of a beat and a wait's two
 // beats, each the mean of COUNT, the best of some, in JSON. Under an agent or with a page of the bench's.
 //
 // beat_loop COUNT steps: COUNT training steps of a millisecond that report as the library does, and as many that report
@@ -99,9 +99,8 @@ int main(int argc, char** argv) {
   const int count = argc > 1 ? std::atoi(argv[1]) : 100'000;
   if (!ddprun_channel_attach()) return std::fputs("beat_loop: there is no worker channel\n", stderr), 1;
   if (argc > 2 && std::strcmp(argv[2], "steps") == 0) return measure_steps(count), 0;
-  const double step = nanoseconds(count, [](int i) { ddprun_channel_step(static_cast<std::uint64_t>(i)); });
   const double beat =
       nanoseconds(count, [](int i) { ddprun_channel_beat(i % 2 ? DDPRUN_BEAT_LOAD : DDPRUN_BEAT_COMPUTE); });
   const double wait = nanoseconds(count, [](int) { ddprun_channel_beat(ddprun_channel_wait("reduce")); });
-  std::printf("{\"step\": %.1f, \"beat\": %.1f, \"wait\": %.1f}\n", step, beat, wait);
+  std::printf("{\"beat\": %.1f, \"wait\": %.1f}\n", beat, wait);
 }

@@ -20,9 +20,13 @@ import sys
 import tempfile
 import time
 
+from ddp import OURS
+from job import Ranks
+from table import Row, at_most, times
+from tools import BIN, PYTHON, ROOT, in_turns
+
 PAGE_BYTES = 4096
 VARIABLE = "DDPRUN_CHANNEL_FD"
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TURNS, TURN_STEPS = 40, 300
 SAMPLES, STEP_SAMPLES = 15, 5
 STEP_GOAL = 1  # %
@@ -43,8 +47,8 @@ def attached_channel():
     with tempfile.TemporaryDirectory(prefix="ddprun-bench-") as tree:
         shared = pathlib.Path(tree, "share/ddprun")
         shared.mkdir(parents=True)
-        shutil.copy(SOURCE / "rendezvous/channel/worker_channel.py", shared)
-        pathlib.Path(tree, "lib").symlink_to(SOURCE / "build/release/lib")
+        shutil.copy(ROOT / "rendezvous/channel/worker_channel.py", shared)
+        pathlib.Path(tree, "lib").symlink_to(ROOT / "build/release/lib")
         sys.path.insert(0, str(shared))
         import worker_channel
         os.environ[VARIABLE] = str(make_page())
@@ -66,7 +70,7 @@ def python_costs(count):
             "wait": nanoseconds(lambda: channel.beat(channel.begin_wait("reduce")))}
 
 
-def in_turns(steps, plain, reporting):
+def steps_in_turns(steps, plain, reporting):
     took = [[], []]
     for number in range(steps):
         for which, step in list(enumerate((plain, reporting)))[::1 if number % 2 else -1]:
@@ -111,7 +115,7 @@ def step_costs(steps):
             with channel.wait(collective):
                 compute(rounds)
         channel.step(number)
-    return in_turns(steps, plain, reporting)
+    return steps_in_turns(steps, plain, reporting)
 
 
 def watch_costs(steps):
@@ -135,7 +139,7 @@ def watch_costs(steps):
         optimizers[which].zero_grad()
         models[which](inputs).square().mean().backward()
         optimizers[which].step()
-    return in_turns(steps, lambda _: step(0), lambda _: step(1))
+    return steps_in_turns(steps, lambda _: step(0), lambda _: step(1))
 
 
 def answer(command):
@@ -148,39 +152,30 @@ def answer(command):
 
 
 def reports(samples):
-    from table import Row
-    from tools import BIN, PYTHON
     for name, goal, command in [("C", 100, [BIN / "beat_loop", 10_000]),
                                 ("Python", 1000, [PYTHON, __file__, "python", 1000])]:
         seen = [answer(command) for _ in range(samples(SAMPLES))]
-        yield Row(f"a beat, {name}", "ns", [one["beat"] for one in seen], goal=f"<= {goal} ns",
-                  reached=lambda mine, _, goal=goal: mine <= goal)
+        yield Row(f"a beat, {name}", "ns", [one["beat"] for one in seen], goal=at_most(goal, "ns"))
         yield Row(f"a wait's two beats, {name}", "ns", [one["wait"] for one in seen])
     for name, command in [("C++ library", [BIN / "beat_loop", 1000, "steps"]),
                           ("Python", [PYTHON, __file__, "steps", 1000])]:
         seen = [answer(command) for _ in range(samples(STEP_SAMPLES))]
         yield Row(f"seven reports in a step of 1 ms, {name}", "%",
-                  [100 * (one["reporting"] / one["plain"] - 1) for one in seen], goal=f"<= {STEP_GOAL} %",
-                  reached=lambda mine, _: mine <= STEP_GOAL)
+                  [100 * (one["reporting"] / one["plain"] - 1) for one in seen], goal=at_most(STEP_GOAL, "%"))
     seen = [answer([PYTHON, __file__, "watch", 2000]) for _ in range(samples(STEP_SAMPLES))]
     yield Row("watch() in a step of Python DDP", "us", [one["reporting"] - one["plain"] for one in seen])
 
 
 def training(samples):
-    from ddp import OURS, Ranks
-    from table import Row
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ddprun-bench-"))
         pages = [make_page(), make_page()]
         jobs = [stack.enter_context(Ranks(2, OURS, "turns", folder, "tiny", pages=each)) for each in (pages, [])]
         for job in jobs:
             job.answer()
-        took = ([], [])
-        for number in range(samples(TURNS)):
-            for seconds, job in list(zip(took, jobs))[::-1 if number % 2 else 1]:
-                seconds.append(1000 * job.turn("tiny", TURN_STEPS, "plain")["seconds"] / TURN_STEPS)
-    yield Row("a step of a tiny net, 2 ranks", "ms", took[0], "without a channel", took[1], ">= 0.99x",
-              lambda mine, ratio: ratio >= 0.99)
+        turns = in_turns(samples(TURNS), *(lambda job=job: job.turn("tiny", TURN_STEPS, "plain")["seconds"] for job in jobs))
+    ours, without = ([1000 * seconds / TURN_STEPS for seconds in each] for each in turns)
+    yield Row("a step of a tiny net, 2 ranks", "ms", ours, "without a channel", without, times(0.99))
 
 
 def bench(samples):

@@ -12,20 +12,15 @@ import time
 import traceback
 
 import attack
-import barrier
 import beats
 import count
 import ddp
 import death
 import from_python
 import launch
-import memory
 import models
-import modes
-import prefork
 import snapshots
 import regroup
-import restart
 import stacks
 import store
 import table
@@ -38,23 +33,23 @@ PAGE = table.Page(tools.ROOT / "docs/bench.md")
 PARTS = {  # word: (the section's title, what measures it)
     "launch": ("Launch", launch.bench),
     "death": ("News of a death", death.bench),
-    "restart": ("Restart", restart.bench),
+    "restart": ("Restart", death.bench_restart),
     "regroup": ("Nodes come and go", regroup.bench),
     "tee": ("Tee", tee.bench),
-    "memory": ("Memory", memory.bench),
+    "memory": ("Memory", launch.bench_memory),
     "store": ("Store", store.bench),
-    "barrier": ("Barrier through store proxies", barrier.bench),
+    "barrier": ("Barrier through store proxies", store.bench_barrier),
     "attack": ("Store under attack", attack.bench),
     "world": ("A world of many agents", world.bench),
     "count": ("Instructions", lambda samples: count.bench(samples, PAGE)),
     "stacks": ("Stacks", stacks.bench),
     "step": ("Death to the next training step", trainer.bench_step),
-    "prefork": ("Prefork", prefork.bench),
+    "prefork": ("Prefork", trainer.bench_prefork),
     "snapshots": ("Snapshots in memory", snapshots.bench),
     "train": ("Training", trainer.bench_train),
     "ddp": ("DistributedDataParallel", ddp.bench),
     "models": ("Models", models.bench),
-    "modes": ("Fused steps and channels last", modes.bench),
+    "modes": ("Fused steps and channels last", models.bench_modes),
     "beats": ("Beats", beats.bench),
     "python": ("Python", from_python.bench),
 }

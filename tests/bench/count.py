@@ -40,5 +40,5 @@ def instructions(*callgrind_options, program=DDPRUN, tunables=""):
 def bench(samples, page):
     last = page.figure_of(WHAT)
     now = [instructions() for _ in range(samples(3))]
-    yield Row(WHAT, "instructions", now, "last kept" if last else "none kept yet", [last] if last else [], f"<= {GROWTH} x the last",
-              lambda mine, ratio: not last or mine <= GROWTH * last)
+    yield Row(WHAT, "instructions", now, "last kept" if last else "none kept yet", [last] if last else [],
+              (f"<= {GROWTH} x the last", lambda mine, _: not last or mine <= GROWTH * last))

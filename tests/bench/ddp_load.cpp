@@ -4,7 +4,6 @@
 //                                              rank's stdin, {samples of all ranks, seconds, held_seconds: of save()}.
 //                                              WAY: plain, with a snapshot, asynchronous or synchronous, or with one
 //                                              in memory after each step (held_seconds: of one)
-//   ddp_load first                             when its first step was done, in seconds of CLOCK_MONOTONIC
 //   ddp_load overlap NET STEPS BUCKET_BYTES    {seconds of communication, hidden: share of it while backward computed};
 //                                              0 bytes: PyTorch's sizes
 //   ddp_load loader torch|loop SECONDS THREADS...    samples per second with so many threads, each
@@ -172,12 +171,6 @@ double seconds_of(const ProcessGroup& group, const std::function<void()>& work) 
   return now() - began;
 }
 
-json first(const ProcessGroup& group) {
-  Training training(kNets.at("small"), group);
-  training.steps(1);
-  return now();
-}
-
 // The first step of all has a single bucket and hides nothing; a second job begins with the buckets it has found.
 json overlap(const ProcessGroup& group, const Words& words) {
   const NetSpec& spec = kNets.at(words.at(0));
@@ -196,41 +189,30 @@ json overlap(const ProcessGroup& group, const Words& words) {
           {"hidden", std::chrono::duration<double>(times.overlapped).count() / communication}};
 }
 
-// With a save() before the first of the steps, and its end within them, or without one.
-json turn(Training& training, const ProcessGroup& group, int steps, ddprun::Snapshots* snapshots) {
-  double blocked = 0;
+// With a save() before the first of the steps, and its end within them, with one in memory after each step, or without.
+json turn(Training& training, const ProcessGroup& group, int steps, ddprun::Snapshots* snapshots, bool in_memory) {
+  const ddprun::TrainingState state{.model = *training.net, .optimizer = &training.optimizer};
+  const auto request = [&] {
+    return ddprun::SaveRequest{.at = {.step = training.done()}, .bucket_order = training.ddp.bucket_order()};
+  };
+  double held = 0;
+  const auto hold = [&](const auto& call) {
+    const double began = now();
+    call();
+    held += now() - began;
+  };
+  const auto finish = [&] { hold([&] { snapshots->finish_save_in_memory(); }); };
   const double seconds = seconds_of(group, [&] {
-    if (snapshots) {
-      const double began = now();
-      snapshots->save({.model = *training.net, .optimizer = &training.optimizer},
-                      {.at = {.step = training.done()}, .bucket_order = training.ddp.bucket_order()});
-      blocked = now() - began;
+    for (int i = 0; in_memory && i < steps; ++i) {
+      training.steps(1, finish);
+      hold([&] { snapshots->begin_save_in_memory(state, request()); });
     }
+    if (in_memory) return finish();
+    if (snapshots) hold([&] { snapshots->save(state, request()); });
     training.steps(steps);
     if (snapshots) snapshots->finish();
   });
-  return {{"seconds", seconds}, {"held_seconds", blocked}};
-}
-
-// With one in memory after each step.
-json turn_in_memory(Training& training, const ProcessGroup& group, int steps, ddprun::Snapshots& snapshots) {
-  double held = 0;
-  const double seconds = seconds_of(group, [&] {
-    const auto finish = [&] {
-      const double began = now();
-      snapshots.finish_save_in_memory();
-      held += now() - began;
-    };
-    for (int i = 0; i < steps; ++i) {
-      training.steps(1, finish);
-      const double began = now();
-      snapshots.begin_save_in_memory({.model = *training.net, .optimizer = &training.optimizer},
-                                     {.at = {.step = training.done()}, .bucket_order = training.ddp.bucket_order()});
-      held += now() - began;
-    }
-    finish();
-  });
-  return {{"seconds", seconds}, {"held_seconds", held / steps}};
+  return {{"seconds", seconds}, {"held_seconds", in_memory ? held / steps : held}};
 }
 
 // Who asks lets the peer take turns with us.
@@ -248,11 +230,8 @@ void turns(const ProcessGroup& group, const Words& words) {
   say("ready");
   std::string net, way;
   for (int steps = 0; std::cin >> net >> steps >> way;) {
-    json took = way == "memory" ? turn_in_memory(*trainings.at(net), group, steps, asynchronous)
-                                : turn(*trainings.at(net), group, steps,
-                                       way == "asynchronous"  ? &asynchronous
-                                       : way == "synchronous" ? &synchronous
-                                                              : nullptr);
+    ddprun::Snapshots* const snapshots = way == "plain" ? nullptr : way == "synchronous" ? &synchronous : &asynchronous;
+    json took = turn(*trainings.at(net), group, steps, snapshots, way == "memory");
     took["samples"] = kNets.at(net).batch * steps * group.world_size();
     say(took);
   }
@@ -338,7 +317,6 @@ json run(const Words& words) {
   worker().phase(ddprun::Phase::training);
   json result;
   if (words[0] == "turns") turns(group, more);
-  if (words[0] == "first") result = first(group);
   if (words[0] == "overlap") result = overlap(group, more);
   if (!group.is_main_process()) result = nullptr;
   ddprun::barrier(group);
@@ -350,9 +328,9 @@ json run(const Words& words) {
 
 int main(int argc, char** argv) try {
   const Words words(argv + 1, argv + argc);
-  const Words known{"turns", "first", "overlap", "loader"};
+  const Words known{"turns", "overlap", "loader"};
   if (words.empty() || std::find(known.begin(), known.end(), words[0]) == known.end()) {
-    std::fputs("usage: ddp_load turns|first|overlap|loader ...\n", stderr);
+    std::fputs("usage: ddp_load turns|overlap|loader ...\n", stderr);
     return 2;
   }
   torch::set_num_threads(1);

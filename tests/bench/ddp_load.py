@@ -1,7 +1,6 @@
 """What a job of PyTorch's DistributedDataParallel does in a bench: the peer of ddp_load.cpp, with its words and answers.
 
   ddp_load.py turns FOLDER NET...      WAY: plain or torch.save
-  ddp_load.py first
   ddp_load.py loader SECONDS WORKERS...
 """
 import itertools
@@ -84,11 +83,6 @@ def say(answer):
         print(json.dumps(answer), flush=True)
 
 
-def first(_):
-    Training("small").steps(1)
-    say(time.monotonic())
-
-
 def turn(training, steps, path):
     blocked = 0
 
@@ -166,7 +160,7 @@ def main():
         print(json.dumps(loader(words)), flush=True)
         return
     dist.init_process_group("gloo")
-    {"turns": turns, "first": first}[what](words)
+    turns(words)
     dist.barrier()
     dist.destroy_process_group()
 

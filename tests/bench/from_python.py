@@ -65,16 +65,13 @@ def once(kind, workers, with_torch=False):
 def rows(what, ours, runs, key):
     from table import Row
     for kind, peer in PEERS.items():
-        goal = ("less than spawn", lambda mine, ratio: ratio > 1) if kind == "spawn" else ()
+        goal = [("less than spawn", lambda _, ratio: ratio > 1)] if kind == "spawn" else []
         yield Row(f"{OURS[ours]} -> {what}", "ms", [run[key] for run in runs[ours]], peer, [run[key] for run in runs[kind]], *goal)
 
 
 def in_turns(count, kinds, *arguments):
-    runs = {kind: [] for kind in kinds}
-    for _ in range(count):
-        for kind in kinds:
-            runs[kind].append(once(kind, *arguments))
-    return runs
+    import tools
+    return dict(zip(kinds, tools.in_turns(count, *(lambda kind=kind: once(kind, *arguments) for kind in kinds))))
 
 
 def bench(samples):

@@ -1,4 +1,5 @@
-"""A job that is killed from outside, and the times its workers leave in files."""
+"""A job that is killed from outside, and the times its workers leave in files; and ranks without a launcher."""
+import json
 import os
 import pathlib
 import re
@@ -9,7 +10,11 @@ import subprocess
 import tempfile
 import time
 
+from tools import free_port, raise_priority
+
 MARK = "DDPRUN_BENCH_MARK"
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+ANSWER_LIMIT = 120  # s
 
 
 class Job:
@@ -85,3 +90,51 @@ class Job:
             return None
         self.text = rest
         return line
+
+
+class Ranks:
+    """A job of so many without a launcher, of one thread each, before whatever else runs on this machine; nothing of it is left at
+    the end."""
+
+    def __init__(self, count, command, *words, pages=(), memory=None):
+        """`pages`: descriptors of the ranks' worker channels; `memory`: of what they share for snapshots."""
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(count),
+                 "LOCAL_WORLD_SIZE": str(count)}
+        channel = [{"DDPRUN_CHANNEL_FD": str(page)} for page in pages] or [{}] * count
+        kept = {"DDPRUN_SNAPSHOT_MEMORY": f"{memory}:0"} if memory is not None else {}
+        self.workers = [subprocess.Popen(
+            [*command, *map(str, words)], text=True, start_new_session=True, preexec_fn=raise_priority,
+            pass_fds=[*pages, *([memory] if memory is not None else [])],
+            env={**os.environ, **ONE_THREAD, **place, **channel[rank], **kept, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(count)]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for worker in self.workers:
+            worker.kill()
+            worker.communicate()
+
+    def output(self, limit=300):
+        """Rank 0's, once all have ended well."""
+        texts = [worker.communicate(timeout=limit) for worker in self.workers]
+        for worker, (_, error) in zip(self.workers, texts):
+            if worker.returncode != 0:
+                raise RuntimeError(f"{worker.args} ended with {worker.returncode}:\n{error}")
+        return texts[0][0]
+
+    def answer(self):
+        """Rank 0's next line."""
+        first = self.workers[0]
+        if not select.select([first.stdout], [], [], ANSWER_LIMIT)[0]:
+            raise RuntimeError(f"{first.args} says nothing for {ANSWER_LIMIT} s")
+        line = first.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{first.args} ended:\n{first.stderr.read()}")
+        return json.loads(line)
+
+    def turn(self, *words):
+        for worker in self.workers:
+            print(*words, file=worker.stdin, flush=True)
+        return self.answer()

@@ -1,43 +1,36 @@
-"""Start and end of workers that do nothing, beside torchrun, mpirun and a bare loop of posix_spawn and wait."""
+"""Start and end of workers that do nothing, beside torchrun, mpirun and a bare loop of posix_spawn and wait; and the launcher's
+peak memory meanwhile, of the largest process of its tree."""
 import subprocess
 
-from table import Row
-from tools import BIN, TRUE, ddprun, milliseconds, mpirun, torchrun, worker_for_mpirun
+from table import Row, at_most, times
+from tools import BIN, TRUE, ddprun, in_turns, milliseconds, mpirun, peak_mib, torchrun, worker_for_mpirun
 
 ROUNDS = 4  # all sides take turns: a busy moment of the machine hits each
 RUNS = {1: (12, 3), 2: (12, 3), 8: (10, 3), 64: (6, 1), 256: (2, 1)}  # in a round: ours and the loop, mpirun
 TORCHRUN_RUNS = {1: 3, 2: 4, 8: 3, 64: 1, 256: 1}  # in all: it takes seconds
 
 
-def at_least(times):
-    return f">= {times}x", lambda mine, ratio: ratio >= times
-
-
 def loop(workers):
     return [str(BIN / "spawn_loop"), str(workers), TRUE]
 
 
-def compare_with_mpirun(workers, runs, samples):
-    worker = worker_for_mpirun(workers)
-    ours, peer = [], []
-    for _ in range(samples(ROUNDS)):
-        ours += milliseconds(ddprun(workers, *worker), samples(runs), warmup=0)
-        peer += milliseconds(mpirun(workers, *worker), samples(runs), warmup=0)
-    yield Row(f"start and end of {workers} x {' '.join(worker).removeprefix('/bin/')}", "ms", ours, "mpirun", peer,
-              *(at_least(4) if workers == 2 else ()))
+def rounds(samples, runs, warmup, *commands):
+    """Each command's milliseconds."""
+    seen = in_turns(samples(ROUNDS), *(lambda command=command: milliseconds(command, samples(runs), warmup) for command in commands))
+    return [sum(side, []) for side in seen]
 
 
 def whole_runs(workers, samples):
     our_runs, mpirun_runs = RUNS[workers]
-    ours, bare = [], []
-    for _ in range(samples(ROUNDS)):
-        ours += milliseconds(ddprun(workers, TRUE), samples(our_runs))
-        bare += milliseconds(loop(workers), samples(our_runs))
+    ours, bare = rounds(samples, our_runs, 1, ddprun(workers, TRUE), loop(workers))
     peer = milliseconds(torchrun(workers, TRUE), samples(TORCHRUN_RUNS[workers]), warmup=0)
     what = f"start and end of {workers} x true"
     yield Row(what, "ms", ours, "posix_spawn loop", bare)
-    yield Row(what, "ms", ours, "torchrun", peer, *(at_least(250) if workers == 2 else ()))
-    yield from compare_with_mpirun(workers, mpirun_runs, samples)
+    yield Row(what, "ms", ours, "torchrun", peer, *[times(250)] * (workers == 2))
+    worker = worker_for_mpirun(workers)
+    ours, peer = rounds(samples, mpirun_runs, 0, ddprun(workers, *worker), mpirun(workers, *worker))
+    yield Row(f"start and end of {workers} x {' '.join(worker).removeprefix('/bin/')}", "ms", ours, "mpirun", peer,
+              *[times(4)] * (workers == 2))
 
 
 def starts(samples):
@@ -54,8 +47,18 @@ def starts(samples):
 def bench(samples):
     for workers, (ours, bare, with_setsid) in starts(samples).items():
         what = f"until the last of {workers} is started"
-        goal = ("<= 1.5 x the loop", lambda mine, ratio: ratio >= 1 / 1.5) if workers == 64 else ()
+        goal = [("<= 1.5 x the loop", lambda _, ratio: ratio >= 1 / 1.5)] if workers == 64 else []
         yield Row(what, "ms", ours, "posix_spawn loop", bare, *goal)
         yield Row(what, "ms", ours, "the same, with setsid", with_setsid)
     for workers in RUNS:
         yield from whole_runs(workers, samples)
+
+
+def bench_memory(samples):
+    for workers in (1, 8, 64):
+        worker = worker_for_mpirun(workers)
+        ours = peak_mib(ddprun(workers, *worker), samples(5))
+        what = f"peak memory with {workers} worker{'s' if workers > 1 else ''}"
+        yield Row(what, "MiB", ours, "mpirun", peak_mib(mpirun(workers, *worker), samples(2)), at_most(10, "MiB"))
+        if workers == 8:
+            yield Row(what, "MiB", ours, "torchrun", peak_mib(torchrun(workers, TRUE), samples(2)))

@@ -6,22 +6,12 @@
 #include "ddprun/launch.h"
 #include "tests/bench/stamp.h"
 
-namespace {
-
-std::int64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
-}
-
-}  // namespace
-
 int main(int argc, char** argv) {
   if (argc != 3) return std::fputs("usage: launch_load WORKERS FOLDER\n", stderr), 2;
   const std::string folder = argv[2];
   const auto first_line = [&](const nlohmann::json&) -> nlohmann::json { return ddprun::stamp(folder); };
-  const std::int64_t begin = now_ns();
+  const long long begin = ddprun::now_ns();
   const nlohmann::json written = ddprun::launch(first_line, {.processes_per_machine = std::atoi(argv[1])});
-  std::printf("{\"begin\": %lld, \"end\": %lld}\n", static_cast<long long>(begin), static_cast<long long>(now_ns()));
+  std::printf("{\"begin\": %lld, \"end\": %lld}\n", begin, ddprun::now_ns());
   return written == true ? 0 : 1;
 }

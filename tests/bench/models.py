@@ -1,13 +1,14 @@
-"""The models of `train` beside Python's: model_worker.cpp and model_peer.py on the same batches, and `train` and python_ddp.py from the command to the
-first step. A thread for each rank."""
-import os
-import re
-import subprocess
+"""The models of `train` beside Python's: model_worker.cpp and model_peer.py on the same batches, a thread for each rank, and `train`
+and python_ddp.py from the command to the first step.
 
-from job import Job
-from table import Row
-from tools import BIN, PYTHON, ROOT, TORCHRUN, ddprun, free_port, raise_priority
-from trainer import PEER_SCRIPT, TRAIN
+The ways to step and memory formats, which `train` has as --fused and --channels-last, are measured on one rank: each run of either
+program has all of them, so that a busy moment of the machine hits all."""
+import re
+
+from job import Ranks
+from table import Row, times
+from tools import BIN, PYTHON, ROOT, TORCHRUN, ddprun, in_turns
+from trainer import LOGGED, PEER_SCRIPT, TRAIN, time_to_first_step
 
 OURS = [str(BIN / "model_worker")]
 PEER = [PYTHON, str(ROOT / "tests/trainer/model_peer.py")]
@@ -21,55 +22,37 @@ FIRST_STEPS = {  # the arguments of both: what it is
     "--model=vgg11_bn --dataset=synthetic --set data.samples=64": "VGG11_bn on synthetic images",
     "--model=gpt --dataset=text --optimizer=adamw": "GPT on its text",
 }
+OPTIMIZERS = {"Adam": "optimizer=adam lr=0.001", "SGD": "optimizer=sgd lr=0.01"}
+WAYS = {"default": "", "fused": "mode=fused", "channels last": "channels_last=1", "fused, channels last": "mode=fused channels_last=1"}
 ROUNDS = 5
-LIMIT = 300  # s
 
 
 def speeds(command, ranks, models):
     """Samples per second of each of `models`, the words of both programs, in their order."""
     words = " + ".join(f"speed {model}" for model in models).split()
-    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(ranks),
-             "LOCAL_WORLD_SIZE": str(ranks), "OMP_NUM_THREADS": "1"}
-    workers = [subprocess.Popen([*command, *words], text=True, start_new_session=True, preexec_fn=raise_priority,
-                                env={**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(ranks)]
-    try:
-        texts = [worker.communicate(timeout=LIMIT) for worker in workers]
-    finally:
-        for worker in workers:
-            worker.kill()
-    for worker, (_, error) in zip(workers, texts):
-        if worker.returncode != 0:
-            raise RuntimeError(f"{command} ended with {worker.returncode}:\n{error}")
-    return [float(figure) for figure in re.findall(r"^samples_per_second ([\d.]+)$", texts[0][0], re.MULTILINE)]
+    with Ranks(ranks, command, *words) as job:
+        return [float(figure) for figure in re.findall(r"^samples_per_second ([\d.]+)$", job.output(), re.MULTILINE)]
+
+
+def rounds_of(samples, ranks, cases):
+    """{what each case is: its speeds}; ours and the peer's. `cases`: {words: what it is}"""
+    both = in_turns(samples(ROUNDS), lambda: speeds(OURS, ranks, cases), lambda: speeds(PEER, ranks, cases))
+    return [dict(zip(cases.values(), zip(*seen))) for seen in both]
 
 
 def throughput(samples, ranks):
-    ours, peer = [], []
-    for number in range(samples(ROUNDS)):
-        for seen, command in [(ours, OURS), (peer, PEER)][::-1 if number % 2 else 1]:
-            seen.append(speeds(command, ranks, MODELS))
-    for place, what in enumerate(MODELS.values()):
-        yield Row(f"{what}: {ranks} rank{'s' if ranks > 1 else ''}", "samples/s", [rates[place] for rates in ours],
-                  "Python DDP", [rates[place] for rates in peer], higher_is_better=True)
-
-
-def seconds_to_first_step(command):
-    with Job(command, {"OMP_NUM_THREADS": "1"}) as job:
-        step = job.wait_for_line("^epoch 1 step 1 ", LIMIT)
-        if step is None:
-            raise RuntimeError(f"{command} makes no step within {LIMIT} s")
-        return (step - job.began) / 1e9
+    ours, peer = rounds_of(samples, ranks, MODELS)
+    for what in MODELS.values():
+        yield Row(f"{what}: {ranks} rank{'s' if ranks > 1 else ''}", "samples/s", ours[what], "Python DDP", peer[what])
 
 
 def first_step(samples, arguments, what):
-    words = ["1000", *arguments.split(), "--batch-size=16", "--log-every=1", "--device=cpu", "--snapshot=FOLDER/snapshot.pt"]
+    words = ["1000", *arguments.split(), "--batch-size=16", *LOGGED]
     ours, peer = [], []
     for _ in range(samples(3)):
-        ours += [seconds_to_first_step(ddprun(2, TRAIN, *words)) for _ in range(samples(2))]
-        peer.append(seconds_to_first_step([TORCHRUN, "--standalone", "--nproc_per_node=2", PEER_SCRIPT, *words]))
-    yield Row(f"command -> first step done, {what}: 2 ranks", "s", ours, "torchrun + Python", peer, ">= 5x",
-              lambda mine, ratio: ratio >= 5)
+        ours += [time_to_first_step(ddprun(2, TRAIN, *words)) for _ in range(samples(2))]
+        peer.append(time_to_first_step([TORCHRUN, "--standalone", "--nproc_per_node=2", PEER_SCRIPT, *words]))
+    yield Row(f"command -> first step done, {what}: 2 ranks", "s", ours, "torchrun + Python", peer, times(5))
 
 
 def bench(samples):
@@ -77,3 +60,23 @@ def bench(samples):
         yield from throughput(samples, ranks)
     for arguments, what in FIRST_STEPS.items():
         yield from first_step(samples, arguments, what)
+
+
+def ways_of(model):
+    return [way for way in WAYS if not (model.startswith("gpt") and "channels" in way)]
+
+
+def bench_modes(samples):
+    ours, peer = rounds_of(samples, 1, {
+        f"{model} {words} {WAYS[way]}": (what, optimizer, way)
+        for model, what in MODELS.items() for optimizer, words in OPTIMIZERS.items() for way in ways_of(model)})
+    for model, what in MODELS.items():
+        best = ways_of(model)[-1]
+        for optimizer in OPTIMIZERS:
+            goal = [times(1.3)] if best != "fused" else []
+            yield Row(f"{what}, {optimizer}, {best}", "samples/s", ours[what, optimizer, best], "Python's default",
+                      peer[what, optimizer, "default"], *goal)
+            for way in ways_of(model):
+                goal = [times(1)] if way == best else []
+                yield Row(f"{what}, {optimizer}, {way}", "samples/s", ours[what, optimizer, way], "Python, the same",
+                          peer[what, optimizer, way], *goal)

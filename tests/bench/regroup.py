@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from table import Row
+from table import Row, at_most
 from tools import BIN, DDPRUN, ROOT
 
 HOSTS = str(ROOT / "scripts/hosts.sh")
@@ -177,12 +177,10 @@ def bench(samples):
     p99 = times[int(0.99 * (len(times) - 1))]
     what = "a worker is killed -> the other hosts' workers are told to stop, the last of them"
     yield Row(what, "ms", times)
-    yield Row(f"{what}: p99 of {len(times)}", "ms", [p99], goal="<= 50 ms", reached=lambda mine, _: mine <= 50)
-    yield Row("a node is lost -> the next step of train, by a spare, prefork, from memory", "s", spare_times(samples), goal="<= 1 s",
-              reached=lambda mine, _: mine <= 1)
+    yield Row(f"{what}: p99 of {len(times)}", "ms", [p99], goal=at_most(50, "ms"))
+    yield Row("a node is lost -> the next step of train, by a spare, prefork, from memory", "s", spare_times(samples), goal=at_most(1, "s"))
     figures = {}
     for _ in range(samples(10)):
         run_scenario(figures)
     for what, times in figures.items():
-        goal = 7_000 if "lease" in what else 2_000
-        yield Row(f"{what} -> all ranks train", "ms", times, goal=f"<= {goal:,} ms", reached=lambda mine, _, goal=goal: mine <= goal)
+        yield Row(f"{what} -> all ranks train", "ms", times, goal=at_most(7_000 if "lease" in what else 2_000, "ms"))

@@ -3,16 +3,16 @@ import os
 import struct
 import tempfile
 
-from ddp import LARGER, OURS, SMALL, Ranks, Saving, in_ranks
-from table import Row
-from tools import ddprun
-from trainer import TRAIN, samples_per_second, time_to_next_step
+from ddp import KEPT_GOAL, LARGER, OURS, SMALL, Saving, in_ranks
+from job import Ranks
+from table import Row, at_least, at_most, times
+from tools import ddprun, in_turns
+from trainer import LOGGED, TRAIN, samples_per_second, time_to_next_step
 
 MAGIC, PAGE = 0x70616E73706464, 4096
 BYTES = 256 << 20
 NETS = {"larger": (30, f"49 MB, {LARGER}"), "small": (60, f"0.3 MB, {SMALL}")}
 TURNS = 10
-KEPT_GOAL = 98  # %
 RESNET = ["2", "10", "--dataset=synthetic", "--set", "data.samples=512", "--model=resnet18", "--evaluate-every=100", "--device=cpu"]
 
 
@@ -33,8 +33,7 @@ def cost(samples, count):
                 for net, (steps, what) in NETS.items():
                     saving = Saving(ranks, "memory", samples(TURNS), net, steps)
                     where = f"in memory after each step, {what}: {in_ranks(count)}"
-                    yield Row(f"{where}: throughput kept", "%", saving.kept, goal=f">= {KEPT_GOAL} %",
-                              reached=lambda mine, _: mine >= KEPT_GOAL, higher_is_better=True)
+                    yield Row(f"{where}: throughput kept", "%", saving.kept, goal=at_least(KEPT_GOAL, "%"))
                     yield Row(f"{where}: holds training", "ms", saving.held)
     finally:
         os.close(memory)
@@ -43,15 +42,11 @@ def cost(samples, count):
 def bench(samples):
     for count in (1, 2):
         yield from cost(samples, count)
-    with_memory, without = [], []
-    for _ in range(samples(3)):
-        with_memory.append(samples_per_second(ddprun(2, "--memory-snapshots=512M", TRAIN, *RESNET)))
-        without.append(samples_per_second(ddprun(2, TRAIN, *RESNET)))
+    with_memory, without = in_turns(samples(3), *(
+        lambda words=words: samples_per_second(ddprun(2, *words, TRAIN, *RESNET)) for words in (["--memory-snapshots=512M"], [])))
     yield Row("in memory after each step, 89 MB, resnet18, 32x32x3, batches of 32: 2 ranks", "samples/s", with_memory,
-              "no snapshot", without, f">= {KEPT_GOAL / 100}x", lambda mine, ratio: ratio >= KEPT_GOAL / 100, higher_is_better=True)
-    arguments = ["1000", "1000", "--log-every=1", "--device=cpu", "--snapshot=FOLDER/snapshot.pt"]
+              "no snapshot", without, times(KEPT_GOAL / 100))
     for words, what in (["--prefork"], "prefork"), (["--prefork", "--in-process"], "prefork, survivors stay"):
-        times = [time_to_next_step(ddprun(2, *words, "--memory-snapshots=64M", TRAIN, *arguments), "^resuming from memory")
-                 for _ in range(samples(9))]
-        yield Row(f"death -> next step of train, {what}, from memory", "s", times, goal="<= 0.12 s",
-                  reached=lambda mine, _: mine <= 0.12)
+        command = ddprun(2, *words, "--memory-snapshots=64M", TRAIN, "1000", "1000", *LOGGED)
+        seconds = [time_to_next_step(command, "^resuming from memory") for _ in range(samples(9))]
+        yield Row(f"death -> next step of train, {what}, from memory", "s", seconds, goal=at_most(0.12, "s"))

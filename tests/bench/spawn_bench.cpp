@@ -29,20 +29,15 @@ void end_all(const std::vector<pid_t>& pids) {
   for (const pid_t pid : pids) waitpid(pid, nullptr, 0);
 }
 
-std::vector<std::string> environment() {
-  std::vector<std::string> out;
-  for (char** entry = environ; *entry; ++entry) out.emplace_back(*entry);
-  return out;
-}
-
 double ours(int count) {
-  static const std::vector<std::string> kEnvironment = environment();
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry; ++entry) environment.emplace_back(*entry);
   std::vector<Spawned> workers;
   std::vector<pid_t> pids;
   const TimePoint begin = Clock::now();
   for (int i = 0; i < count; ++i) {
     const ChannelPage page = ChannelPage::create(Clock::now());
-    SpawnRequest request{kProgram, kArguments, kEnvironment};
+    SpawnRequest request{kProgram, kArguments, environment};
     request.passed = {{page.fd(), kChannelFd}};
     workers.push_back(spawn(request));
   }

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import time
 
-from table import Row
+from table import Row, at_most
 from tools import BIN, PYTHON
 
 WORKERS, THREADS = 64, 8
@@ -83,10 +83,9 @@ def bench(samples):
             one.append(ours(workers.pids[:1])[0])
             one_by_gdb.append(gdb(workers.pids[0]))
     what = f"stacks of {WORKERS} Python workers with {THREADS + 1} threads each"
-    yield Row(what, "ms", native, "eu-stack", peer, "<= 5 s", lambda mine, ratio: mine <= 5000)
+    yield Row(what, "ms", native, "eu-stack", peer, at_most(5000, "ms"))
     spy = os.path.join(os.path.dirname(PYTHON), "py-spy")
     if os.path.exists(spy) or shutil.which("py-spy"):
-        yield Row(what + ", and their Python frames", "ms", python, goal="<= 5 s", reached=lambda mine, ratio: mine <= 5000)
+        yield Row(what + ", and their Python frames", "ms", python, goal=at_most(5000, "ms"))
     yield Row("stacks of one of them", "ms", one, "gdb", one_by_gdb)
-    yield Row("longest time for which one of their threads was stopped", "ms", pauses, goal="<= 50 ms",
-              reached=lambda mine, ratio: mine <= 50)
+    yield Row("longest time for which one of their threads was stopped", "ms", pauses, goal=at_most(50, "ms"))

@@ -3,12 +3,17 @@
 The main figure is requests per second of the server's processor time: it holds also where the machine is busy, and most
 of it is the kernel's way from socket to socket, the same for both. The two servers take turns of a fraction of a
 second.
+
+A barrier of 16,000 simulated ranks behind 16 store proxies, beside the same barrier of clients of the store itself: the ranks are
+connections of one process with one thread; the store and its proxies are threads of another one, as many nodes are not at hand. So
+both sides are as fast as that load on these cores lets them be. What a store far away gains is the other row: the processor time of
+its own thread, which is all that 16 nodes would share.
 """
 import json
 import os
 import subprocess
 
-from table import Row
+from table import Row, at_most, times
 from tools import BIN, PYTHON, raise_descriptor_limit
 
 OPS = ("get", "set", "add", "wait", "multi_get")  # store_load.cpp says what each is
@@ -16,6 +21,10 @@ CONNECTIONS = (4, 64, 256, 1000)
 TURNS = 9
 SECONDS = 0.1
 IDLE_CONNECTIONS = 10_000
+RANKS = 16_000
+PROXIES = 16
+BARRIER_TURNS = 5
+BARRIERS = {"barrier": "BARRIER", "add_wait": "ADD and WAIT, as PyTorch's barrier does"}
 PEER = """
 import sys, torch.distributed as dist
 store = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False, use_libuv=True)
@@ -31,14 +40,14 @@ def cores():
 
 
 class Server:
-    """Serves until its stdin ends, at the latest with us."""
+    """A program that prints its ports and serves until its stdin ends, at the latest with us."""
 
-    def __init__(self, command, environment=None):
-        self.process = subprocess.Popen(["taskset", "-c", str(cores()[0]), *command], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
-        self.port = self.process.stdout.readline().strip()
-        if not self.port:
-            raise RuntimeError(f"{command[0]} does not serve")
+    def __init__(self, *command, **how):
+        self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True, **how)
+        self.ports = self.process.stdout.readline().split()
+        if not self.ports:
+            raise RuntimeError(f"{command} does not serve")
 
     def __enter__(self):
         return self
@@ -48,21 +57,26 @@ class Server:
         self.process.wait(timeout=20)
 
     def place(self):
-        return [self.port, str(self.process.pid)]
+        return [self.ports[0], str(self.process.pid)]
 
 
-def store_load(*words):
-    done = subprocess.run(["taskset", "-c", str(cores()[1]), str(BIN / "store_load"), *map(str, words)], check=True,
-                          stdout=subprocess.PIPE, text=True, timeout=60)
+def pinned(core, *command):
+    return ["taskset", "-c", str(core), *map(str, command)]
+
+
+def store_load(*words, prefix=pinned(cores()[1]), **how):
+    done = subprocess.run([*prefix, str(BIN / "store_load"), *map(str, words)], check=True, stdout=subprocess.PIPE, text=True,
+                          timeout=120, **how)
     return json.loads(done.stdout)
 
 
 def ours():
-    return Server([str(BIN / "store_main")])
+    return Server(*pinned(cores()[0], BIN / "store_main"))
 
 
 def peer():
-    return Server([PYTHON, "-c", PEER], os.environ | {"LD_PRELOAD": str(BIN.parent / "lib/libnumeric_names_shim.so")})
+    shim = str(BIN.parent / "lib/libnumeric_names_shim.so")
+    return Server(*pinned(cores()[0], PYTHON, "-c", PEER), env=os.environ | {"LD_PRELOAD": shim})
 
 
 def loads(how, connections, samples, servers):
@@ -70,9 +84,8 @@ def loads(how, connections, samples, servers):
     per_cpu = [[turn["requests"] / turn["cpu_seconds"] for turn in side] for side in seen]
     p99 = [[turn["p99_us"] for turn in side] for side in seen]
     what = f"{how}, {connections:,} connections"
-    yield Row(f"{what}: requests per processor second", "/s", per_cpu[0], "libuv", per_cpu[1], ">= 1.5x",
-              lambda mine, ratio: ratio >= 1.5, higher_is_better=True)
-    yield Row(f"{what}: p99", "us", p99[0], "libuv", p99[1], "<= libuv's", lambda mine, ratio: ratio >= 1)
+    yield Row(f"{what}: requests per processor second", "/s", per_cpu[0], "libuv", per_cpu[1], times(1.5))
+    yield Row(f"{what}: p99", "us", p99[0], "libuv", p99[1], ("<= libuv's", lambda _, ratio: ratio >= 1))
 
 
 def memory():
@@ -81,7 +94,7 @@ def memory():
         with start() as server:
             held.append([store_load("hold", IDLE_CONNECTIONS, *server.place())])
     yield Row(f"resident memory of the server for each of {IDLE_CONNECTIONS:,} idle connections", "bytes", held[0],
-              "libuv", held[1], "<= 2,048 bytes", lambda mine, ratio: mine <= 2048)
+              "libuv", held[1], at_most(2048, "bytes"))
 
 
 def bench(samples):
@@ -91,3 +104,27 @@ def bench(samples):
             for connections in CONNECTIONS:
                 yield from loads(how, connections, samples, (mine, theirs))
     yield from memory()
+
+
+def values(turns, name):
+    return [turn[name] for turn in turns]
+
+
+def bench_barrier(samples):
+    raise_descriptor_limit(RANKS)
+    for options, words in ((), ""), (("--token",), ", by token"):
+        for how, name in BARRIERS.items():
+            with Server(BIN / "store_main", "--proxies", PROXIES, *options) as server:
+                own, *proxies = server.ports
+
+                def load(ports, ranks=RANKS):
+                    return store_load(how, ranks, samples(BARRIER_TURNS), server.process.pid, *ports, prefix=[])
+
+                proxied, direct = load(proxies), load([own])
+                one, alone = load(proxies[:1], RANKS // PROXIES), load([own], RANKS // PROXIES)
+            what = f"barrier of {RANKS:,} ranks behind {PROXIES} proxies{words}: {name}"
+            yield Row(what, "s", values(proxied, "seconds"), "without proxies", values(direct, "seconds"), at_most(0.5, "s"))
+            yield Row(f"{what}: processor time of the store's thread", "s", values(proxied, "store_cpu_seconds"),
+                      "without proxies", values(direct, "store_cpu_seconds"))
+            yield Row(f"barrier of {RANKS // PROXIES:,} ranks behind one proxy{words}: {name}", "s", values(one, "seconds"),
+                      "without a proxy", values(alone, "seconds"))

@@ -6,13 +6,15 @@ HEAD = ["what", "ddprun (median of)", "beside (median of)", "ratio", "goal", ""]
 
 
 class Row:
-    """One line. ratio = peer / ours for times and sizes, ours / peer for speeds; a goal is on the ratio or on ours."""
+    """One line. ratio = peer / ours for times and sizes, ours / peer for speeds and shares; a goal is on the ratio or on ours:
+    its words, and whether it is reached."""
 
-    def __init__(self, what, unit, ours, peer_name="", peer=(), goal="", reached=None, higher_is_better=False):
+    def __init__(self, what, unit, ours, peer_name="", peer=(), goal=("", None)):
         self.what, self.unit, self.ours, self.peer_name, self.peer = what, unit, list(ours), peer_name, list(peer)
-        self.goal, self.higher_is_better = goal, higher_is_better
+        self.goal, reached = goal
         mine = statistics.median(self.ours)
         theirs = statistics.median(self.peer) if self.peer else None
+        higher_is_better = unit == "%" or unit.endswith("/s")
         self.ratio = None if theirs is None else (mine / theirs if higher_is_better else theirs / mine)
         self.reached = None if reached is None else reached(mine, self.ratio)
 
@@ -23,6 +25,18 @@ class Row:
 
     def figure(self, samples):
         return f"{number(statistics.median(samples))} {self.unit} ({len(samples)})" if samples else ""
+
+
+def at_most(limit, unit):
+    return f"<= {limit:,} {unit}", lambda mine, _: mine <= limit
+
+
+def at_least(limit, unit):
+    return f">= {limit:,} {unit}", lambda mine, _: mine >= limit
+
+
+def times(least):
+    return f">= {least}x", lambda _, ratio: ratio >= least
 
 
 def number(value):

@@ -10,8 +10,8 @@ import subprocess
 import tempfile
 import time
 
-from table import Row
-from tools import BIN, DDPRUN, TORCHRUN
+from table import Row, times
+from tools import BIN, DDPRUN, TORCHRUN, in_turns
 
 LINES = 100_000
 WORKERS = 8
@@ -32,20 +32,18 @@ def run(launcher, writer, lines, how):
         return took, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def net_and_whole(launcher, writer, how):
+    """Seconds of a whole run, seconds and processor seconds net of an empty one."""
+    empty, full = run(launcher, writer, 0, how), run(launcher, writer, LINES, how)
+    return full[0], full[0] - empty[0], full[1] - empty[1]
+
+
 def bench(samples):
     writer = str(BIN / "line_writer")
-    launchers = {"ours": [DDPRUN], "peer": [TORCHRUN, "--standalone", "--no-python"]}
+    launchers = [DDPRUN], [TORCHRUN, "--standalone", "--no-python"]
     for how, text in (("buffered", "buffered by libc"), ("single", "a write each")):
-        whole, net, cpu = ({"ours": [], "peer": []} for _ in range(3))
-        for _ in range(samples(3)):
-            for name, launcher in launchers.items():
-                empty, full = run(launcher, writer, 0, how), run(launcher, writer, LINES, how)
-                whole[name].append(full[0])
-                net[name].append(full[0] - empty[0])
-                cpu[name].append(full[1] - empty[1])
-        goal = (">= 5x", lambda mine, ratio: ratio >= 5)
+        ours, peer = in_turns(samples(3), *(lambda each=each: net_and_whole(each, writer, how) for each in launchers))
         what = f"tee {WORKERS} x {LINES:,} lines, {text}"
-        yield Row(what, "s", whole["ours"], "torchrun", whole["peer"], *goal)
-        yield Row(f"{what}: net of an empty run", "s", net["ours"], "torchrun", net["peer"],
-                  *(goal if how == "buffered" else ()))
-        yield Row(f"{what}: processor time", "s", cpu["ours"], "torchrun", cpu["peer"])
+        goals = [times(5)], [times(5)] if how == "buffered" else [], []
+        for name, goal, mine, theirs in zip(("", ": net of an empty run", ": processor time"), goals, zip(*ours), zip(*peer)):
+            yield Row(what + name, "s", mine, "torchrun", theirs, *goal)

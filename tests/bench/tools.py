@@ -1,4 +1,4 @@
-"""What the benches share: where the programs are, and how a command's time and memory are taken."""
+"""What the benches share: where the programs are, sides that take turns, and how a command's time and memory are taken."""
 import json
 import pathlib
 import resource
@@ -56,6 +56,15 @@ def raise_priority():
         pathlib.Path("/proc/self/autogroup").write_text("-20")
     except OSError:
         pass
+
+
+def in_turns(rounds, *sides):
+    """What each of the functions gave in each round; every other round begins with the last one."""
+    seen = [[] for _ in sides]
+    for number in range(rounds):
+        for given, side in list(zip(seen, sides))[::-1 if number % 2 else 1]:
+            given.append(side())
+    return seen
 
 
 def peak_mib(command, runs):

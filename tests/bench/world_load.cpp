@@ -10,14 +10,11 @@
 // thousand agents on one core would keep a node waiting that has a core of its own; all others on the first one.
 //
 // Every connection has a source address of its own within 127.0.0.0/8, as the agents of as many machines have; else the
-// share of unauthenticated peers that one machine may have would be measured.
-#include <arpa/inet.h>
-#include <netinet/in.h>
+// share of unauthenticated peers that one machine may have would be measured. The limit of descriptors is its parent's
+// to raise.
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,28 +22,29 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <ctime>
 #include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <vector>
 
 #include <asio/posix/stream_descriptor.hpp>
+#include <nlohmann/json.hpp>
 
 #include "agent/coordination.h"
 #include "rendezvous/base/overloaded.h"
+#include "tests/bench/loopback.h"
 #include "tests/support/free_port.h"
 
 using namespace ddprun;
 using namespace ddprun::agent;
+using bench::fail;
+using nlohmann::json;
 using namespace ddprun::rendezvous;
 using namespace std::chrono_literals;
 
@@ -58,8 +56,6 @@ constexpr std::size_t kConcurrentJoins = 64;
 constexpr std::size_t kTrackedRounds = 64;
 constexpr std::chrono::seconds kStageLimit{30};
 constexpr const char* kToken = "00112233445566778899aabbccddeeff";
-
-[[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
 std::int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
 
@@ -132,15 +128,8 @@ rendezvous::ToAgent wrap_decode(std::string_view bytes) {
 }  // namespace ddprun
 
 extern "C" int connect(int fd, const sockaddr* to, socklen_t size) {
-  if (to->sa_family == AF_INET && own_network > 0) {
-    const unsigned host = ++source % 0xfffe + 1;
-    sockaddr_in from{};
-    from.sin_family = AF_INET;
-    from.sin_addr.s_addr = htonl(127u << 24 | own_network << 16 | host);
-    const int on = 1;
-    setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
-    bind(fd, reinterpret_cast<const sockaddr*>(&from), sizeof from);
-  }
+  if (to->sa_family == AF_INET && own_network > 0)
+    bench::bind_to(fd, 127u << 24 | own_network << 16 | (++source % 0xfffe + 1));
   return static_cast<int>(syscall(SYS_connect, fd, to, size));
 }
 
@@ -337,22 +326,14 @@ std::size_t round_of(std::size_t agents) {
   return 0;
 }
 
-std::string seconds_between(std::int64_t begin, std::int64_t end) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6f", static_cast<double>(end - begin) / 1e9);
-  return text;
-}
+double seconds_between(std::int64_t begin, std::int64_t end) { return static_cast<double>(end - begin) / 1e9; }
 
-// Since the last time, per message type: [messages, bytes].
-std::string take_counts(Traffic& traffic) {
-  std::string out;
-  for (std::size_t i = 0; i < kTypes.size(); ++i) {
-    const std::int64_t messages = traffic.messages[i].exchange(0), bytes = traffic.bytes[i].exchange(0);
-    if (messages == 0) continue;
-    out += (out.empty() ? "\"" : ", \"") + std::string(kTypes[i]) + "\": [" + std::to_string(messages) + ", " +
-           std::to_string(bytes) + "]";
-  }
-  return "{" + out + "}";
+// Per message type: [messages, bytes].
+json counts(const Traffic& traffic) {
+  json out = json::object();
+  for (std::size_t i = 0; i < kTypes.size(); ++i)
+    if (traffic.messages[i] > 0) out[kTypes[i]] = {traffic.messages[i].load(), traffic.bytes[i].load()};
+  return out;
 }
 
 class World {
@@ -370,42 +351,35 @@ class World {
     }
   }
 
-  std::string form() {
+  json form() {
     const Process& coordinator = *processes_.front();
     const double coordinator_before = coordinator.cpu_seconds(), agents_before = agents_cpu();
     const std::int64_t begin = now_ns();
     for (const auto& process : processes_) process->order();
     if (!within_limit([&] { return round_of(plan_.agents) > 0; })) return give_up("form");
-    const double coordinator_cpu = coordinator.cpu_seconds() - coordinator_before,
-                 agents_cpu = this->agents_cpu() - agents_before;
-    char text[200];
-    std::snprintf(text, sizeof text,
-                  ", \"coordinator_cpu_seconds\": %.6f, \"agents_cpu_seconds\": %.6f, \"coordinator_peak_mib\": %.3f",
-                  coordinator_cpu, agents_cpu, coordinator.peak_mib());
-    return "{\"seconds\": " + seconds_between(begin, shared->started[round_of(plan_.agents)].last) + text + trailer();
+    return {{"seconds", seconds_between(begin, shared->started[round_of(plan_.agents)].last)},
+            {"coordinator_cpu_seconds", coordinator.cpu_seconds() - coordinator_before},
+            {"agents_cpu_seconds", agents_cpu() - agents_before},
+            {"coordinator_peak_mib", coordinator.peak_mib()},
+            {"sent", counts(shared->sent)},
+            {"received", counts(shared->received)}};
   }
 
-  std::string lose_worker() {
+  json lose_worker() {
     const std::size_t round = round_of(plan_.agents);
     processes_.back()->order();
     if (!within_limit([&] { return round_of(plan_.agents) > round; })) return give_up("failure");
-    return "{\"told_seconds\": " + seconds_between(shared->failed_at, shared->stopped[round].last) +
-           ", \"seconds\": " + seconds_between(shared->failed_at, shared->started[round_of(plan_.agents)].last) +
-           trailer();
+    return {{"told_seconds", seconds_between(shared->failed_at, shared->stopped[round].last)},
+            {"seconds", seconds_between(shared->failed_at, shared->started[round_of(plan_.agents)].last)}};
   }
 
-  std::string lose_coordinator() {
+  json lose_coordinator() {
     shared->connected.count = 0;
-    const double before = processes_[1]->cpu_seconds(), agents_before = agents_cpu();
     const std::int64_t begin = now_ns();
     processes_.front()->kill();
     if (!within_limit([&] { return round_of(plan_.agents - 1) > 0; })) return give_up("failover");
-    char text[200];
-    std::snprintf(text, sizeof text, ", \"elected_cpu_seconds\": %.6f, \"agents_cpu_seconds\": %.6f",
-                  processes_[1]->cpu_seconds() - before, agents_cpu() - agents_before);
-    return "{\"found_seconds\": " + seconds_between(begin, shared->connected.last) +
-           ", \"seconds\": " + seconds_between(begin, shared->started[round_of(plan_.agents - 1)].last) + text +
-           trailer();
+    return {{"found_seconds", seconds_between(begin, shared->connected.last)},
+            {"seconds", seconds_between(begin, shared->started[round_of(plan_.agents - 1)].last)}};
   }
 
  private:
@@ -415,32 +389,19 @@ class World {
     return sum;
   }
 
-  std::string trailer() {
-    return ", \"troubles\": " + std::to_string(shared->troubles.exchange(0)) +
-           ", \"isolated\": " + std::to_string(shared->isolated.exchange(0)) +
-           ", \"sent\": " + take_counts(shared->sent) + ", \"received\": " + take_counts(shared->received) + "}";
-  }
-
-  std::string give_up(const char* what) {
+  json give_up(const char* what) {
     std::fprintf(stderr,
                  "world_load: not within %d s: %s of %zu agents (%d connected, %d ended, %d isolated, %d troubles)\n",
                  static_cast<int>(kStageLimit.count()), what, plan_.agents, shared->connected.count.load(),
                  shared->ended.load(), shared->isolated.load(), shared->troubles.load());
-    std::fprintf(stderr, "sent %s received %s\n", take_counts(shared->sent).c_str(),
-                 take_counts(shared->received).c_str());
-    return "null";
+    std::fprintf(stderr, "sent %s received %s\n", counts(shared->sent).dump().c_str(),
+                 counts(shared->received).dump().c_str());
+    return nullptr;
   }
 
   Plan plan_;
   std::vector<std::unique_ptr<Process>> processes_;
 };
-
-void raise_descriptor_limit() {
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 }  // namespace
 
@@ -452,15 +413,14 @@ int main(int argc, char** argv) try {
     std::fputs("usage: world_load elastic|static AGENTS plain|token [failover]   (3 agents and more)\n", stderr);
     return 2;
   }
-  raise_descriptor_limit();
   void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) fail("mmap");
   shared = new (memory) Shared{};
   World world({words[0] == "static", words[2] == "token", std::stoul(words[1]), test::free_port()});
-  const std::string form = world.form();
-  const std::string failure = form == "null" ? form : world.lose_worker();
-  const std::string failover = failure == "null" || !with_failover ? "null" : world.lose_coordinator();
-  std::printf("{\"form\": %s, \"failure\": %s, \"failover\": %s}\n", form.c_str(), failure.c_str(), failover.c_str());
+  const json form = world.form();
+  const json failure = form.is_null() ? form : world.lose_worker();
+  const json failover = failure.is_null() || !with_failover ? json() : world.lose_coordinator();
+  std::printf("%s\n", json{{"form", form}, {"failure", failure}, {"failover", failover}}.dump().c_str());
 } catch (const std::exception& error) {
   std::fprintf(stderr, "world_load: %s\n", error.what());
   return 1;

@@ -7,17 +7,15 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tomllib
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from answer import answer, text
 from case import HERE, Case, Difference, all_cases, themes
 from compare import Judge, unfounded
-from driver import Launcher, Run, begin_as_from_a_shell, in_a_folder_of_its_own
+from driver import Launcher, Run, begin_as_from_a_shell, run_all
 from record import compact, recorded
 
 HOME = "environment"  # the theme in which every rule of differences.toml is needed
@@ -40,8 +38,7 @@ def ask(cases: list[Case], ddprun: Path) -> list[Said]:
     def said(case: Case, launcher: Launcher, run: Run) -> Said:
         return Said(answer(case, launcher, run), text(run, run.stderr))
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda case: in_a_folder_of_its_own(case, Launcher("ddprun", ddprun), said), cases))
+    return run_all(cases, Launcher("ddprun", ddprun), said)
 
 
 def judged(judge: Judge, case: Case, said: Said) -> list[str]:

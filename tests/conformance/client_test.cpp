@@ -4,11 +4,9 @@
 //   - a compare_set that creates a key wakes nobody on the plain one; one that stores nothing wakes all on libuv's
 //   - libuv's forgets to end a wait for a queue that is filled and a key that comes later
 //   - libuv's still wakes a client for a queue whose item it has popped, whatever that waits for by then
-#include <atomic>
+#include <algorithm>
 #include <functional>
 #include <limits>
-#include <set>
-#include <thread>
 
 #include "rendezvous/store/client.h"
 #include "rendezvous/store/server.h"
@@ -87,19 +85,6 @@ struct Store {
   std::uint16_t port;
 };
 
-class Threads {
- public:
-  ~Threads() {
-    for (std::thread& thread : threads_) thread.join();
-  }
-  void run(std::function<void()> body) { threads_.emplace_back(std::move(body)); }
-
- private:
-  std::vector<std::thread> threads_;
-};
-
-std::set<std::string> as_set(const Texts& texts) { return {texts.begin(), texts.end()}; }
-
 // Until the store has taken in what the caller asked, and the caller what the store has answered so far. False: its
 // call has ended. A store answers in order, and a get that is woken for nothing asks twice before it waits again.
 bool waits(const Caller& caller, Client& other) {
@@ -152,23 +137,18 @@ TEST_CASE("PyTorch's rank 0 counts our client among those it waits for", "[confo
 TEST_CASE("what our client sets it gets from any store, whatever the bytes", "[conformance]") {
   ON_EACH_STORE();
   Client client = store.client(), other = store.client();
-  client.set("k", "one");
-  CHECK(client.get("k") == "one");
-  client.set("k", "two!");
-  client.ping();  // a set has no answer: now it is done
-  CHECK(other.get("k") == "two!");
-  for (const std::string& value : {std::string(), std::string(1, '\0'), std::string("\0\xff\x80\n", 4), kAllBytes,
-                                   std::string(1439, '\xff'), std::string(1441, '\0')}) {
+  for (const std::string& value : {std::string("one"), std::string(1, '\0'), std::string("\0\xff\x80\n", 4), kAllBytes,
+                                   std::string(1439, '\xff'), std::string(1441, '\0'), std::string()}) {
     client.set("value", value);
-    CHECK(client.get("value") == value);
+    client.ping();  // a set has no answer: now it is done
+    CHECK(other.get("value") == value);
   }
-  CHECK(client.check({"value"}));
-  client.set("value", "");
   CHECK(client.check({"value"}));  // an empty value is one
   for (const std::string& key :
        {std::string("a\0b", 3), std::string("\xff\xfe"), std::string("\xc3\xa9"), std::string(" \t\r\n"),
         std::string("//"), std::string(), std::string(kKeyBytesMax - 1, 'k')}) {
     client.set(key, "of " + key);
+    client.ping();
     CHECK(other.get(key) == "of " + key);
     CHECK(client.delete_key(key));
   }
@@ -176,16 +156,11 @@ TEST_CASE("what our client sets it gets from any store, whatever the bytes", "[c
 
 TEST_CASE("our client counts in any store, in decimal text", "[conformance]") {
   ON_EACH_STORE();
-  constexpr auto kMax = std::numeric_limits<std::int64_t>::max(), kMin = std::numeric_limits<std::int64_t>::min();
   Client client = store.client(), other = store.client();
   CHECK(client.add("n", 5) == 5);
   CHECK(client.add("n", -7) == -2);
   CHECK(client.get("n") == "-2");
-  CHECK(client.add("zero", 0) == 0);
-  CHECK(client.get("zero") == "0");
-  CHECK(client.add("high", kMax) == kMax);
-  CHECK(client.add("low", kMin) == kMin);
-  CHECK(client.get("low") == std::to_string(kMin));
+  CHECK(client.add("low", std::numeric_limits<std::int64_t>::min()) == std::numeric_limits<std::int64_t>::min());
   client.set("text", "41");
   CHECK(client.add("text", 1) == 42);
   client.set("words", "not a number");
@@ -201,53 +176,40 @@ TEST_CASE("our client compares and sets in any store", "[conformance]") {
   CHECK_FALSE(client.check({"c"}));                   // ... and nothing is stored
   CHECK(client.compare_set("c", "", "first") == "first");
   CHECK(client.compare_set("c", "", "nope") == "first");
-  CHECK(client.compare_set("c", "first", "second") == "second");
-  CHECK(client.compare_set("c", "first", "third") == "second");
-  CHECK(client.get("c") == "second");
-  client.set("e", "");
-  CHECK(client.compare_set("e", "", kAllBytes) == kAllBytes);
-  CHECK(client.compare_set("e", kAllBytes, "") == "");
+  CHECK(client.compare_set("c", "first", kAllBytes) == kAllBytes);
+  CHECK(client.compare_set("c", kAllBytes, "") == "");
 }
 
 TEST_CASE("our client checks, counts, lists, appends and deletes keys in any store", "[conformance]") {
   ON_EACH_STORE();
   Client client = store.client();
   const std::int64_t before = client.num_keys();
-  CHECK_FALSE(client.delete_key("d/a"));
-  client.set("d/a", "1");
-  client.add("d/b", 1);
-  client.append("d/c", "ab");
-  client.append("d/c", std::string("\0\xff", 2));
-  client.append("d/c", "");
-  CHECK(client.get("d/c") == std::string("ab\0\xff", 4));
-  client.append("d/d", "");
-  client.compare_set("d/e", "", "x");
-  client.compare_set("d/f", "something", "x");
-  CHECK(client.num_keys() == before + 5);
-  CHECK(client.check({"d/a", "d/b", "d/c", "d/d", "d/e"}));
-  CHECK(client.check({"d/a", "d/a"}));
+  client.append("d/a", "ab");
+  client.append("d/a", std::string("\0\xff", 2));
+  client.append("d/a", "");
+  CHECK(client.get("d/a") == std::string("ab\0\xff", 4));
+  client.append("d/b", "");
+  client.compare_set("d/c", "something", "x");
+  CHECK(client.num_keys() == before + 2);
+  CHECK(client.check({"d/a", "d/b", "d/a"}));
   CHECK(client.check({}));
-  CHECK_FALSE(client.check({"d/a", "d/f"}));
-  const auto keys = as_set(client.list_keys());
-  for (const char* key : {"d/a", "d/b", "d/c", "d/d", "d/e"}) CHECK(keys.contains(key));
-  CHECK_FALSE(keys.contains("d/f"));
-  CHECK(client.delete_key("d/c"));
-  CHECK_FALSE(client.delete_key("d/c"));
-  CHECK_FALSE(client.check({"d/c"}));
-  client.append("d/c", "again");
-  CHECK(client.get("d/c") == "again");
-  CHECK(client.num_keys() == before + 5);
+  CHECK_FALSE(client.check({"d/a", "d/c"}));
+  const Texts keys = client.list_keys();
+  CHECK(std::ranges::count(keys, "d/a") + std::ranges::count(keys, "d/b") == 2);
+  CHECK(std::ranges::count(keys, "d/c") == 0);
+  CHECK(client.delete_key("d/a"));
+  CHECK_FALSE(client.delete_key("d/a"));
+  CHECK_FALSE(client.check({"d/a"}));
+  CHECK(client.num_keys() == before + 1);
 }
 
 TEST_CASE("our client sets and gets many keys at once in any store", "[conformance]") {
   ON_EACH_STORE();
   Client client = store.client();
-  client.multi_set({"m/a", "m/b", "m/c"}, {"1", "", kAllBytes});
-  CHECK(client.multi_get({"m/c", "m/b", "m/a", "m/a"}) == Texts{kAllBytes, "", "1", "1"});
   client.multi_set({}, {});
   CHECK(client.multi_get({}).empty());
   client.multi_set({"m/d", "m/d"}, {"first", "last"});
-  CHECK(client.get("m/d") == "last");
+  CHECK(client.multi_get({"m/d", "m/d"}) == Texts{"last", "last"});
   Texts keys, values;
   for (int i = 0; i < 2000; ++i) {
     keys.push_back("many/" + std::to_string(i));
@@ -292,18 +254,6 @@ TEST_CASE("our client pushes to and pops from the queues of any store that has t
   CHECK(other.queue_pop("q") == kAllBytes);
   CHECK_THROWS_AS(client.queue_pop("q", 0ms), TimeoutError);
   CHECK(client.queue_len("q") == 0);
-  constexpr int kItems = 200;
-  std::atomic<int> sum = 0;
-  {
-    Threads threads;
-    for (int taker = 0; taker < 4; ++taker)
-      threads.run([&] {
-        Client taking = store.client();
-        for (int i = 0; i < kItems / 4; ++i) sum += std::stoi(taking.queue_pop("race"));
-      });
-    for (int i = 1; i <= kItems; ++i) client.queue_push("race", std::to_string(i));
-  }
-  CHECK(sum == kItems * (kItems + 1) / 2);
 }
 
 TEST_CASE("our client's wait in any store ends by all that makes a key", "[conformance]") {
@@ -315,25 +265,6 @@ TEST_CASE("our client's wait in any store ends by all that makes a key", "[confo
   const bool plain = store.kind == Kind::plain;
   CHECK(wakes(store, "w/compare", [](Client& by) { by.compare_set("w/compare", "", "5"); }) == !plain);
   if (!plain) CHECK(wakes(store, "w/push", [](Client& by) { by.queue_push("w/push", "5"); }));
-}
-
-TEST_CASE("our client's wait in any store ends when the last of its keys comes, each named once or more",
-          "[conformance]") {
-  ON_EACH_STORE();
-  Client waiting = store.client(), setting = store.client();
-  Texts keys;
-  for (int i = 0; i < 50; ++i) keys.push_back("all/" + std::to_string(i));
-  keys.insert(keys.end(), {"all/9", "all/9"});
-  setting.set("all/7", "early");
-  {
-    Caller caller([&] { waiting.wait(keys); });
-    CHECK(waits(caller, setting));
-    for (int i = 0; i < 49; ++i) setting.set("all/" + std::to_string(i), "");
-    CHECK(waits(caller, setting));
-    setting.set("all/49", "");
-    CHECK_NOTHROW(caller.finish());
-  }
-  CHECK(waiting.check(keys));
 }
 
 TEST_CASE("our client's waits in vain end in time in any store, and nothing is left of them", "[conformance]") {
@@ -362,9 +293,8 @@ TEST_CASE("a key that comes just when our client gives up waiting upsets nothing
   int late = 0;
   for (int i = 0; i < 100; ++i) {
     const std::string key = "race/" + std::to_string(i);
-    Threads threads;
     const auto moment = Clock::now() + 1500us + i * 10us;
-    threads.run([&] {
+    const Caller caller([&] {
       while (Clock::now() < moment) continue;
       setting.set(key, "v");
     });

@@ -12,41 +12,34 @@ def complaints(torchrun: dict, ddprun: dict, *rules: Difference) -> list[str]:
 
 
 class Comparison(unittest.TestCase):
-    def test_equal_answers_are_right(self):
-        self.assertEqual(complaints({"exit": 0, "a": {"b": [1]}}, {"exit": 0, "a": {"b": [1]}}), [])
-
     def test_another_value_is_named_with_both_answers(self):
         self.assertEqual(complaints({"a": {"b": 1}}, {"a": {"b": "1"}}), ['a.b\n    torchrun  1\n    ddprun    "1"'])
 
-    def test_what_only_one_of_them_has_is_a_difference(self):
-        self.assertEqual(len(complaints({"a": 1}, {})), 1)
-        self.assertEqual(len(complaints({}, {"a": None})), 1)
-
-    def test_a_rule_allows_the_value_it_names_and_no_other(self):
-        rule = Difference(field="exit", ddprun=2, because="codes")
-        self.assertEqual(complaints({"exit": 1}, {"exit": 2}, rule), [])
-        self.assertEqual(len(complaints({"exit": 1}, {"exit": 3}, rule)), 2)  # the difference, and a rule without use
-
-    def test_a_rule_may_name_what_torchrun_answers(self):
-        rule = Difference(field="exit", torchrun="7", ddprun=2)
-        self.assertEqual(len(complaints({"exit": 1}, {"exit": 2}, rule)), 2)
-
-    def test_a_rule_without_an_answer_of_ddprun_means_nothing_is_there(self):
-        rule = Difference(field="workers.*")
-        self.assertEqual(complaints({"workers": {"a": {"end": "exit 0"}}}, {"workers": {}}, rule), [])
-
-    def test_a_rule_that_nothing_needs_is_a_mistake(self):
-        self.assertEqual(len(complaints({"exit": 0}, {"exit": 0}, Difference(field="exit", ddprun=0))), 1)
+    def test_each_difference_that_no_rule_allows_and_each_rule_without_use_is_a_complaint(self):
+        nothing_there, two = Difference(field="workers.*"), Difference(field="exit", ddprun=2, because="codes")
+        brackets = Difference(field="stdout", ddprun="[a]*")
+        rows = {
+            "equal answers": (0, {"exit": 0, "a": {"b": [1]}}, {"exit": 0, "a": {"b": [1]}}),
+            "only torchrun has it": (1, {"a": 1}, {}),
+            "only ddprun has it": (1, {}, {"a": None}),
+            "the rule names the value": (0, {"exit": 1}, {"exit": 2}, two),
+            "the rule names another value": (2, {"exit": 1}, {"exit": 3}, two),
+            "the rule names another answer of torchrun": (
+                2, {"exit": 1}, {"exit": 2}, Difference(field="exit", torchrun="7", ddprun=2)),
+            "a rule without an answer of ddprun: nothing is there": (
+                0, {"workers": {"a": {"end": "exit 0"}}}, {"workers": {}}, nothing_there),
+            "nothing needs the rule": (1, {"exit": 0}, {"exit": 0}, Difference(field="exit", ddprun=0)),
+            "brackets stand for themselves": (0, {"stdout": ""}, {"stdout": "[a]: x"}, brackets),
+            "and for nothing else": (2, {"stdout": ""}, {"stdout": "a: x"}, brackets),
+        }
+        for name, (count, *case) in rows.items():
+            with self.subTest(name):
+                self.assertEqual(len(complaints(*case)), count)
 
     def test_a_rule_for_every_case_that_none_needs_is_a_mistake(self):
         judge = Judge([Difference(field="exit", ddprun=2), Difference(field="stdout", ddprun="x")])
         judge.complaints(Case(name="a case"), {"exit": 1}, {"exit": 2})
         self.assertEqual(len(judge.needless()), 1)
-
-    def test_brackets_in_an_answer_stand_for_themselves(self):
-        rule = Difference(field="stdout", ddprun="[a]*")
-        self.assertEqual(complaints({"stdout": ""}, {"stdout": "[a]: x"}, rule), [])
-        self.assertEqual(len(complaints({"stdout": ""}, {"stdout": "a: x"}, rule)), 2)
 
     def test_a_reason_must_have_a_name_and_stand_on_the_page(self):
         rules = [Difference(field="exit", because="codes")]

@@ -10,15 +10,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from case import HERE, Case
 
 sys.path.append(str(HERE.parent / "support"))
 from free_port import free_port  # noqa: E402
 
+T = TypeVar("T")
 LIMIT_S = 75       # torchrun's 30 s of grace, twice, and a slow machine
 QUIET_S = 0.5      # how long is waited for what shall not happen
 GONE_S = 1.0       # nothing of a job is alive a second after its launcher
@@ -187,7 +190,11 @@ def run(case: Case, launcher: Launcher, folder: Path) -> Run:
                list(diaries(folder).values()), left, values, env, handed_down)
 
 
-def in_a_folder_of_its_own(case: Case, launcher: Launcher, use: Callable[[Case, Launcher, Run], object]):
-    """What `use` makes of the run, before its folder goes."""
-    with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
-        return use(case, launcher, run(case, launcher, Path(folder)))
+def run_all(cases: list[Case], launcher: Launcher, use: Callable[[Case, Launcher, Run], T]) -> list[T]:
+    """What `use` makes of each run, side by side in folders of their own."""
+    def one(case: Case) -> T:
+        with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
+            return use(case, launcher, run(case, launcher, Path(folder)))
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(one, cases))

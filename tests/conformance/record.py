@@ -17,13 +17,12 @@ import os
 import random
 import re
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from answer import answer
 from case import HERE, Case, all_cases, themes
 from compare import flat, leaf, unequal
-from driver import Launcher, begin_as_from_a_shell, in_a_folder_of_its_own
+from driver import Launcher, begin_as_from_a_shell, run_all
 
 NEWEST = "2.15"
 TORCHRUN = HERE.parents[1] / ".venv" / "bin" / "torchrun"
@@ -72,10 +71,8 @@ def write(theme: str, version: str, answers: dict) -> None:
 
 
 def ask(cases: list[Case], torchrun: Path) -> dict[tuple[str, str], dict]:
-    launcher = Launcher("torchrun", torchrun)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        answers = pool.map(lambda case: in_a_folder_of_its_own(case, launcher, answer), cases)
-        return {(case.theme, case.name): said for case, said in zip(cases, answers)}
+    answers = run_all(cases, Launcher("torchrun", torchrun), answer)
+    return {(case.theme, case.name): said for case, said in zip(cases, answers)}
 
 
 def others(answers: dict, newest: dict) -> dict:
