@@ -98,17 +98,6 @@ TEST_CASE("a machine that does not answer has failed", "[health][not-tsan]") {
   CHECK(check.result(1) == "its disks or its GPUs do not answer");
 }
 
-TEST_CASE("after a failure here the last result counts no longer, and the next one is reported", "[health]") {
-  Check check("true");
-  CHECK_FALSE(check.health().passed());
-  check.health().check();
-  CHECK(check.result(1) == "passes");
-  check.health().suspect();
-  CHECK_FALSE(check.health().passed());
-  check.health().check();
-  CHECK(check.result(2) == "passes");
-}
-
 TEST_CASE("what the machine lacks is said without asking the command, which is asked when it has it",
           "[health][not-tsan]") {
   const TempFolder folder;

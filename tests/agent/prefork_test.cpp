@@ -1,12 +1,10 @@
 // What decides whether workers may be forked from a template.
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <fstream>
-#include <thread>
 
 #include "agent/prefork/fork_obstacle.h"
 #include "agent/prefork/loaded_files.h"

@@ -1,5 +1,7 @@
 #include "agent/round_store.h"
 
+#include "agent/coordination.h"
+#include "rendezvous/base/overloaded.h"
 #include "rendezvous/store/client.h"
 #include "tests/support/catch.h"
 
@@ -82,4 +84,27 @@ TEST_CASE("workers find the round's store where they are told, or at their own n
   CHECK(coordination.dialed == std::vector{4});
   CHECK(by_proxy.store.seat_for_workers(elsewhere).master_host == "127.0.0.1");
   CHECK(by_proxy.store.seat_for_workers(elsewhere).master_port != by_proxy.store.port());
+}
+
+TEST_CASE("a job of one node forms, confirms and starts its round inside start(), without a turn of the loop",
+          "[coordination]") {
+  asio::io_context io;
+  std::vector<std::string> received;
+  std::unique_ptr<Coordination> here;
+  Coordination::Hooks hooks;
+  hooks.on_connected = [&] { here->send(rendezvous::NodeReady{here->node(), {.workers = 2, .port = 29500}}); };
+  hooks.on_message = [&](const rendezvous::ToAgent& message) {
+    std::visit(overloaded{
+                   [&](const rendezvous::TakeSeat& m) {
+                     received.push_back("seat");
+                     here->send(rendezvous::NodeConfirmed{here->node(), m.seat.round});
+                   },
+                   [&](const rendezvous::StartRound&) { received.push_back("start"); },
+                   [&](const auto&) { received.push_back("another"); },
+               },
+               message);
+  };
+  here = make_local_coordination(io, {}, hooks);
+  here->start();
+  CHECK(received == std::vector<std::string>{"seat", "start"});
 }

@@ -2,10 +2,10 @@
 
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "tests/support/catch.h"
+#include "tests/support/command.h"
 #include "tests/support/places.h"
 #include "tests/support/transcript.h"
 
@@ -18,11 +18,6 @@ namespace {
 
 const TimePoint t0{};
 const std::filesystem::path testdata = std::filesystem::path(source_folder()) / "tests/agent/testdata";
-
-std::string content(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 std::string text(const std::vector<Action>& actions) {
   std::string out;
@@ -103,7 +98,7 @@ TEST_CASE("the table of every state and event is as reviewed", "[supervisor]") {
 TEST_CASE("transcripts play as written", "[supervisor]") {
   for (const auto& file : std::filesystem::directory_iterator(testdata / "transcripts")) {
     INFO(file.path());
-    CHECK(matches_golden(file.path(), replay(content(file.path()))));
+    CHECK(matches_golden(file.path(), replay(read_file(file.path()))));
   }
 }
 

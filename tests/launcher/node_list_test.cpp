@@ -1,6 +1,5 @@
 #include "launcher/scheduler/node_list.h"
 
-#include <cstdlib>
 #include <iostream>
 #include <random>
 

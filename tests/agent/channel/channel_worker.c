@@ -139,13 +139,13 @@ static void execute(const char* word, char** argv) {
   if (!strcmp(word, "phases")) phases();
   if (!strcmp(word, "beat-for-ever")) beat_for_ever();
   if (!strcmp(word, "fork-and-beat")) fork_and_beat();
+  if (!strcmp(word, "handle-signals")) ddprun_channel_handle_signals();
 #endif
   if (!strcmp(word, "answer")) answer();
   if (!strcmp(word, "fork")) fork_and_report();
   if (!strcmp(word, "scribble")) scribble();
   if (!strcmp(word, "thread")) start_thread();
   if (!strcmp(word, "sleep")) sleep(60);
-  if (!strcmp(word, "handle-signals")) ddprun_channel_handle_signals();
   if (!strcmp(word, "go-on"))
     for (;;) pause();
   if (!strcmp(word, "sleep-uninterruptibly") && vfork() == 0) _exit((int)pause()); /* its parent waits in the kernel */

@@ -2,7 +2,6 @@
 #include "agent/channel/file_timer.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -10,50 +9,19 @@
 
 #include <chrono>
 #include <filesystem>
-#include <optional>
 
 #include "rendezvous/base/error.h"
+#include "tests/agent/process/sleeper.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 
 using namespace ddprun;
 using namespace ddprun::agent;
 using namespace std::chrono_literals;
+using test::Sleeper;
 namespace fs = std::filesystem;
 
 namespace {
-
-// A process that sleeps until it is killed, and goes with the test. With `child`, a child of it does the same.
-struct Sleeper {
-  explicit Sleeper(bool with_child = false) {
-    int ends[2];
-    REQUIRE(pipe(ends) == 0);
-    pid = fork();
-    REQUIRE(pid >= 0);
-    if (pid == 0) sleep_with(with_child, ends[1]);
-    close(ends[1]);
-    REQUIRE(read(ends[0], &child, sizeof child) == sizeof child);
-    close(ends[0]);
-  }
-  ~Sleeper() {
-    if (child > 0) ::kill(child, SIGKILL);
-    if (!status) ::kill(pid, SIGKILL), waitpid(pid, nullptr, 0);
-  }
-  [[noreturn]] static void sleep_with(bool with_child, int out) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    pid_t child = with_child ? fork() : -1;
-    if (child != 0 && write(out, &child, sizeof child) < 0) _exit(1);
-    if (child == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (;;) pause();
-  }
-  bool has_ended() {
-    int value = 0;
-    if (!status && waitpid(pid, &value, WNOHANG) == pid) status = value;
-    return status.has_value();
-  }
-  pid_t pid = 0, child = 0;
-  std::optional<int> status = {};
-};
 
 struct Fixture {
   test::TempFolder folder;
@@ -84,6 +52,13 @@ std::string request(pid_t pid, double seconds_from_now, int signal) {
          std::to_string(now + seconds_from_now) + R"(, "signal": )" + std::to_string(signal) + "}\n";
 }
 
+// With a timer pipe and one worker, which may have a child.
+struct Timed : Fixture {
+  explicit Timed(bool with_child = false) : worker(with_child) { workers = {worker.pid}; }
+  Sleeper worker;
+  FileTimer timer{io, folder / "pipe", hooks()};
+};
+
 std::string refusal(Fixture& fixture, const std::string& path) {
   try {
     FileTimer timer(fixture.io, path, fixture.hooks());
@@ -95,42 +70,26 @@ std::string refusal(Fixture& fixture, const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("a worker whose timer runs out gets the signal it asked for", "[file_timer]") {
-  Fixture fixture;
-  Sleeper worker;
-  fixture.workers = {worker.pid};
-  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.hooks());
-  send(timer.path(), request(worker.pid, 0.05, SIGUSR1));
-  REQUIRE(fixture.until([&] { return worker.has_ended(); }));
-  CHECK(WTERMSIG(*worker.status) == SIGUSR1);
-  REQUIRE(fixture.expiries.size() == 1);
-  CHECK(fixture.expiries.front().worker == worker.pid);
-  CHECK(fixture.expiries.front().timer.scope == "step");
-}
-
 TEST_CASE("a released timer signals nobody", "[file_timer]") {
-  Fixture fixture;
-  Sleeper worker, other;
-  fixture.workers = {worker.pid, other.pid};
-  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.hooks());
-  send(timer.path(), request(worker.pid, 0.1, SIGKILL) + R"({"version": 1, "pid": )" + std::to_string(worker.pid) +
-                         R"(, "scope_id": "step", "expiration_time": -1, "signal": 0})"
-                         "\n" +
-                         request(other.pid, 0.2, SIGKILL));
-  REQUIRE(fixture.until([&] { return other.has_ended(); }));
-  CHECK_FALSE(worker.has_ended());
+  Timed job;
+  Sleeper other;
+  job.workers.push_back(other.pid);
+  const pid_t worker = job.worker.pid;
+  send(job.timer.path(), request(worker, 0.1, SIGKILL) + R"({"version": 1, "pid": )" + std::to_string(worker) +
+                             R"(, "scope_id": "step", "expiration_time": -1, "signal": 0})"
+                             "\n" +
+                             request(other.pid, 0.2, SIGKILL));
+  REQUIRE(job.until([&] { return other.has_ended(); }));
+  CHECK_FALSE(job.worker.has_ended());
 }
 
 TEST_CASE("a timer of a worker's child signals the child and is the worker's failure", "[file_timer]") {
-  Fixture fixture;
-  Sleeper worker(true);
-  fixture.workers = {worker.pid};
-  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.hooks());
-  send(timer.path(), request(worker.child, 0.0, SIGKILL));
-  REQUIRE(fixture.until([&] { return !fixture.expiries.empty(); }));
-  CHECK(fixture.expiries.front().worker == worker.pid);
-  CHECK(fixture.expiries.front().timer.pid == worker.child);
-  CHECK_FALSE(worker.has_ended());
+  Timed job(true);
+  send(job.timer.path(), request(job.worker.child, 0.0, SIGKILL));
+  REQUIRE(job.until([&] { return !job.expiries.empty(); }));
+  CHECK(job.expiries.front().worker == job.worker.pid);
+  CHECK(job.expiries.front().timer.pid == job.worker.child);
+  CHECK_FALSE(job.worker.has_ended());
 }
 
 TEST_CASE("a descendant whose parent has gone is known by the worker's session", "[file_timer]") {
@@ -169,32 +128,29 @@ TEST_CASE("a descendant whose parent has gone is known by the worker's session",
 }
 
 TEST_CASE("no process but a worker or its descendant is ever signalled", "[file_timer]") {
-  Fixture fixture;
-  Sleeper worker, stranger;
-  fixture.workers = {worker.pid};
-  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.hooks());
-  send(timer.path(), request(stranger.pid, 0.0, SIGKILL) + request(getpid(), 0.0, SIGKILL) + request(1, 0.0, SIGKILL) +
-                         request(worker.pid, 0.05, SIGKILL));
-  REQUIRE(fixture.until([&] { return worker.has_ended(); }));
+  Timed job;
+  Sleeper stranger;
+  send(job.timer.path(), request(stranger.pid, 0.0, SIGKILL) + request(getpid(), 0.0, SIGKILL) +
+                             request(1, 0.0, SIGKILL) + request(job.worker.pid, 0.05, SIGUSR1));
+  REQUIRE(job.until([&] { return job.worker.has_ended(); }));
+  CHECK(WTERMSIG(*job.worker.status) == SIGUSR1);  // as it asked
   CHECK_FALSE(stranger.has_ended());
-  CHECK(fixture.expiries.size() == 1);
-  REQUIRE(fixture.printed.size() == 1);
-  CHECK(fixture.printed.front().find("is not a worker of this job") != std::string::npos);
+  REQUIRE(job.expiries.size() == 1);
+  CHECK(job.expiries.front().timer.scope == "step");
+  REQUIRE(job.printed.size() == 1);
+  CHECK(job.printed.front().find("is not a worker of this job") != std::string::npos);
 }
 
 TEST_CASE("bad lines are named once and passed over, however they are cut", "[file_timer]") {
-  Fixture fixture;
-  Sleeper worker;
-  fixture.workers = {worker.pid};
-  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.hooks());
-  const std::string good = request(worker.pid, 0.05, SIGKILL);
-  send(timer.path(), "rubbish\n\n{\"pid\": 1}\n" + std::string(10'000, 'x'));
-  REQUIRE(fixture.until([&] { return !fixture.printed.empty(); }));
-  send(timer.path(), "\n" + good.substr(0, 10));
-  send(timer.path(), good.substr(10));
-  REQUIRE(fixture.until([&] { return worker.has_ended(); }));
-  CHECK(fixture.printed.size() == 1);
-  CHECK(fixture.printed.front().starts_with("a timer request was ignored (not a line of JSON: \"rubbish\")"));
+  Timed job;
+  const std::string good = request(job.worker.pid, 0.05, SIGKILL);
+  send(job.timer.path(), "rubbish\n\n{\"pid\": 1}\n" + std::string(10'000, 'x'));
+  REQUIRE(job.until([&] { return !job.printed.empty(); }));
+  send(job.timer.path(), "\n" + good.substr(0, 10));
+  send(job.timer.path(), good.substr(10));
+  REQUIRE(job.until([&] { return job.worker.has_ended(); }));
+  CHECK(job.printed.size() == 1);
+  CHECK(job.printed.front().starts_with("a timer request was ignored (not a line of JSON: \"rubbish\")"));
 }
 
 TEST_CASE("the timer pipe goes with its round, and a fresh one takes its name", "[file_timer]") {

@@ -1,5 +1,5 @@
-/* As it was before it had beats: programs that were built with it go on working. Its comments are in worker_channel.h.
- */
+/* As it was before it had beats, without what handles signals: programs that were built with it go on working. Its
+ * comments are in worker_channel.h. */
 #ifndef DDPRUN_WORKER_CHANNEL_H
 #define DDPRUN_WORKER_CHANNEL_H
 
@@ -11,7 +11,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -22,13 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define DDPRUN_CHANNEL_VARIABLE "DDPRUN_CHANNEL_FD"
-#define DDPRUN_PREEMPT_SIGNALS_VARIABLE "DDPRUN_PREEMPT_SIGNALS" /* numbers, "15,10"; not set: 15 */
-#define DDPRUN_CHANNEL_MAGIC 0x6c6e6863706464ULL                 /* "ddpchnl" */
+#define DDPRUN_CHANNEL_MAGIC 0x6c6e6863706464ULL /* "ddpchnl" */
 #define DDPRUN_CHANNEL_VERSION 1u
 #define DDPRUN_CHANNEL_BYTES 4096u
 #define DDPRUN_CHANNEL_MIX 0x9E3779B97F4A7C15ULL /* any odd number with well mixed bits */
@@ -197,61 +191,5 @@ static inline struct ddprun_request ddprun_channel_request(void) {
   }
   return request;
 }
-
-static inline void ddprun_channel_notice(int signal) {
-  if (!ddprun_channel_page_) return;
-  ddprun_channel_write_(&ddprun_channel_page_->notice, (uint64_t)signal, 0);
-  __atomic_add_fetch(&ddprun_channel_page_->notices, 1, __ATOMIC_RELEASE);
-  syscall(SYS_futex, &ddprun_channel_page_->notices, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
-static inline void ddprun_channel_on_signal(int signal) {
-  const int error = errno;
-  const enum ddprun_request_kind kind = ddprun_channel_request().kind;
-  if (kind == DDPRUN_REQUEST_LEAVE || !ddprun_channel_page_) {
-    struct sigaction standard;
-    memset(&standard, 0, sizeof standard);
-    standard.sa_handler = SIG_DFL;
-    sigaction(signal, &standard, NULL);
-    raise(signal); /* takes effect when the handler returns */
-  } else if (kind == DDPRUN_REQUEST_NONE) {
-    ddprun_channel_notice(signal);
-  }
-  errno = error;
-}
-
-static inline int ddprun_channel_preempt_signals(int* signals, int most) {
-  const char* text = getenv(DDPRUN_PREEMPT_SIGNALS_VARIABLE);
-  int count = 0;
-  if (!text) text = "15";
-  while (*text && count < most) {
-    char* end;
-    const long number = strtol(text, &end, 10);
-    if (end == text) break;
-    if (number > 0 && number < NSIG) signals[count++] = (int)number;
-    text = *end == ',' ? end + 1 : end;
-  }
-  return count;
-}
-
-static inline void ddprun_channel_handle_signals(void) {
-  int signals[8];
-  int i, count;
-  if (!ddprun_channel_page_) return;
-  count = ddprun_channel_preempt_signals(signals, 8);
-  for (i = 0; i < count; ++i) {
-    struct sigaction before, ours;
-    if (sigaction(signals[i], NULL, &before) != 0) continue;
-    if ((before.sa_flags & SA_SIGINFO) || before.sa_handler != SIG_DFL) continue;
-    memset(&ours, 0, sizeof ours);
-    ours.sa_handler = ddprun_channel_on_signal;
-    ours.sa_flags = SA_RESTART;
-    sigaction(signals[i], &ours, NULL);
-  }
-}
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

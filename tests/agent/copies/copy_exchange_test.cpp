@@ -1,7 +1,6 @@
 // Two or three nodes' exchanges over socket pairs.
 #include "agent/copies/copy_exchange.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <algorithm>

@@ -4,7 +4,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
-#include <sstream>
 
 #include "agent/process/exit_status.h"
 #include "tests/support/catch.h"
@@ -24,74 +23,61 @@ FailureReport report_of(const rendezvous::ExitStatus& status) {
   return report;
 }
 
-std::string titled(const std::string& title, const FailureReport& report) {
-  return "# " + title + "\n" + to_text(report) + "\n";
-}
+// Each kind of report with its title.
+std::string all_reports() {
+  std::string out;
+  const auto add = [&](const std::string& title, const FailureReport& report) {
+    out += "# " + title + "\n" + to_text(report) + "\n";
+  };
+  FailureReport crash = report_of({.signal = SIGSEGV});
+  crash.meaning = "it accessed memory that it may not";
+  crash.core = "/work/core.4711 (12 MiB)";
+  crash.last_lines = {"step 17", "step 18"};
+  crash.log = "logs/run with a  blank/round-2/rank-5/stderr.log";
+  crash.others = {{0, {.code = 1}},        {1, {.signal = SIGTERM}}, {2, {.code = 1}},
+                  {3, {.code = 1}},        {4, {.signal = SIGKILL}}, {6, {}},
+                  {7, {.signal = SIGSEGV}}};
+  add("A crash: who followed, and who was stopped", crash);
 
-std::string segfault_with_others() {
-  FailureReport report = report_of({.signal = SIGSEGV});
-  report.meaning = "it accessed memory that it may not";
-  report.core = "/work/core.4711 (12 MiB)";
-  report.last_lines = {"step 17", "step 18"};
-  report.log = "logs/run with a  blank/round-2/rank-5/stderr.log";
-  report.others = {{0, {.code = 1}},        {1, {.signal = SIGTERM}}, {2, {.code = 1}},
-                   {3, {.code = 1}},        {4, {.signal = SIGKILL}}, {6, {}},
-                   {7, {.signal = SIGSEGV}}};
-  return titled("A crash: who followed, and who was stopped", report);
-}
-
-std::string out_of_memory_kill() {
-  FailureReport report = report_of({.signal = SIGKILL});
-  report.meaning =
+  FailureReport out_of_memory = report_of({.signal = SIGKILL});
+  out_of_memory.meaning =
       "memory ran out: the kernel killed processes for lack of memory in control group /system.slice/job-7.scope (its "
-      "count of such "
-      "kills rose from 0 to 1): the group may use 64 GiB";
-  return titled("A long explanation is broken at 80 columns", report);
-}
+      "count of such kills rose from 0 to 1): the group may use 64 GiB";
+  add("A long explanation is broken at 80 columns", out_of_memory);
 
-std::string not_started() {
-  FailureReport report = report_of({.start_error = ENOENT});
-  report.pid = 0;
-  report.meaning = "its first line asks for the interpreter /usr/bin/pythn, which is not there";
-  return titled("It could not be started", report);
-}
+  FailureReport not_started = report_of({.start_error = ENOENT});
+  not_started.pid = 0;
+  not_started.meaning = "its first line asks for the interpreter /usr/bin/pythn, which is not there";
+  add("It could not be started", not_started);
 
-std::string recorded_error() {
-  FailureReport report = report_of({.code = 1});
-  report.error = {"Traceback (most recent call last):\n  File \"t.py\", line 6, in main\nRuntimeError: boom\n",
-                  WallTime(1'699'999'999s)};
-  report.last_lines = {"step 17", "closing"};
-  return titled("An error file, with its time, and other last lines", report);
-}
+  FailureReport recorded = report_of({.code = 1});
+  recorded.error = {"Traceback (most recent call last):\n  File \"t.py\", line 6, in main\nRuntimeError: boom\n",
+                    WallTime(1'699'999'999s)};
+  recorded.last_lines = {"step 17", "closing"};
+  add("An error file, with its time, and other last lines", recorded);
 
-std::string printed_error() {
-  FailureReport report = report_of({.code = 1});
-  report.error = {"Traceback (most recent call last):\nRuntimeError: boom\n", {}};
-  report.last_lines = {"Traceback (most recent call last):", "RuntimeError: boom"};
-  return titled("An error that Python has printed, too, is shown once", report);
-}
+  FailureReport printed = report_of({.code = 1});
+  printed.error = {"Traceback (most recent call last):\nRuntimeError: boom\n", {}};
+  printed.last_lines = {"Traceback (most recent call last):", "RuntimeError: boom"};
+  add("An error that Python has printed, too, is shown once", printed);
 
-std::string long_error() {
-  FailureReport report = report_of({.code = 1});
-  report.error.text = "Traceback (most recent call last):\n";
-  for (int i = 1; i <= 30; ++i) report.error.text += "  File \"deep.py\", line " + std::to_string(i) + "\n";
-  report.error.text += "RecursionError: too deep\n";
-  return titled("A long traceback keeps its start and its end", report);
-}
+  FailureReport deep = report_of({.code = 1});
+  deep.error.text = "Traceback (most recent call last):\n";
+  for (int i = 1; i <= 30; ++i) deep.error.text += "  File \"deep.py\", line " + std::to_string(i) + "\n";
+  deep.error.text += "RecursionError: too deep\n";
+  add("A long traceback keeps its start and its end", deep);
 
-std::string wild_lines() {
-  FailureReport report = report_of({.signal = SIGTERM});
-  report.meaning = hint({.signal = SIGTERM});
-  report.last_lines = {"\x1b[31mred\x1b[0m", "10%\r50%\rdone", std::string("bytes \xff\xfe\0 end", 12), "tab\there",
-                       std::string(2000, 'x')};
-  return titled("Colours, progress bars, bytes and endless lines do no harm", report);
-}
+  FailureReport wild = report_of({.signal = SIGTERM});
+  wild.meaning = hint({.signal = SIGTERM});
+  wild.last_lines = {"\x1b[31mred\x1b[0m", "10%\r50%\rdone", std::string("bytes \xff\xfe\0 end", 12), "tab\there",
+                     std::string(2000, 'x')};
+  add("Colours, progress bars, bytes and endless lines do no harm", wild);
 
-std::string hung() {
-  FailureReport report = report_of({.hung = true});
-  report.failure.kind = rendezvous::FailureClass::hang;
-  report.others = {{0, {}}};
-  return titled("A worker that was given up", report);
+  FailureReport hung = report_of({.hung = true});
+  hung.failure.kind = rendezvous::FailureClass::hang;
+  hung.others = {{0, {}}};
+  add("A worker that was given up", hung);
+  return out;
 }
 
 }  // namespace
@@ -135,9 +121,7 @@ TEST_CASE("exit codes in files and events are torchrun's", "[exit_status]") {
 TEST_CASE("the report is one screen, whatever happened", "[failure_report]") {
   setenv("TZ", "UTC", 1);
   tzset();
-  const std::string all = segfault_with_others() + out_of_memory_kill() + not_started() + recorded_error() +
-                          printed_error() + long_error() + wild_lines() + hung();
-  CHECK(test::matches_golden(test::source_folder() + "/tests/agent/testdata/reports.txt", all));
+  CHECK(test::matches_golden(test::source_folder() + "/tests/agent/testdata/reports.txt", all_reports()));
 }
 
 TEST_CASE("a thousand ranks that failed in consequence fill a few lines, not a screen", "[failure_report]") {

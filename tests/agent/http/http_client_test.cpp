@@ -197,13 +197,6 @@ TEST_CASE("a certificate that is renewed is shown, and one that cannot be used i
   CHECK(rig.said.at(0).find("certificate of the metrics cannot be used") != std::string::npos);
 }
 
-TEST_CASE("a certificate without its key is refused before the server begins", "[http][tls]") {
-  const TempFolder folder;
-  const TestCertificate one = make_certificate(folder, "one", "DNS:a"), two = make_certificate(folder, "two", "DNS:a");
-  CHECK_THROWS_AS(https_server(one.certificate, two.key, {}), UsageError);
-  CHECK_THROWS_AS(https_server(one.certificate, folder / "none", {}), UsageError);
-}
-
 TEST_CASE("garbage, silence and plain HTTP at a port of TLS end, and hold up nobody", "[http][tls]") {
   const TempFolder folder;
   const TestCertificate good = make_certificate(folder, "good", "DNS:localhost");

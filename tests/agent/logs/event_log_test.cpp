@@ -4,9 +4,8 @@
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
-#include <set>
-#include <sstream>
 
+#include "agent/logs/job_end.h"
 #include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
@@ -33,13 +32,6 @@ JobEvent failure() {
   return event;
 }
 
-// What torchrun 2.11 writes into "metadata", and into the text of JSON below it.
-const std::set<std::string> kTorchrunFields = {
-    "run_id",         "global_rank",     "group_rank",       "worker_id",    "role",
-    "hostname",       "state",           "total_run_time",   "rdzv_backend", "raw_error",
-    "agent_restarts", "duration_ms",     "group_world_size", "entry_point",  "local_rank",
-    "role_rank",      "role_world_size", "exit_code",        "worker_pid"};
-
 struct Console {
   std::vector<std::string> lines;
   EventLog::Print print() {
@@ -65,18 +57,21 @@ TEST_CASE("an event is one line of JSON with torchrun's name and fields, and a t
   CHECK(event["name"] == "torchelastic.worker.status.FAILED");
   CHECK(event["source"] == "WORKER");
   CHECK(event["timestamp"] == 1'700'000'000'123);
-  const Json& metadata = event["metadata"];
-  for (const std::string& field : kTorchrunFields) {
+  // What torchrun 2.11 writes into "metadata", and into the text of JSON below it.
+  const Json fields{{"run_id", "run"},        {"global_rank", 5},
+                    {"group_rank", 1},        {"worker_id", "4711"},
+                    {"role", "trainer"},      {"hostname", "node7"},
+                    {"state", "FAILED"},      {"total_run_time", 61},
+                    {"rdzv_backend", "c10d"}, {"raw_error", "line 1\nline 2 \"quoted\""},
+                    {"agent_restarts", 2},    {"duration_ms", 1.5},
+                    {"group_world_size", 2},  {"entry_point", "train"},
+                    {"local_rank", 1},        {"role_rank", 5},
+                    {"role_world_size", 8},   {"exit_code", -9},
+                    {"worker_pid", 4711}};
+  for (const auto& [field, value] : fields.items()) {
     CAPTURE(field);
-    CHECK(metadata.contains(field));
+    CHECK(event["metadata"].at(field) == value);
   }
-  CHECK(metadata["global_rank"] == 5);
-  CHECK(metadata["worker_id"] == "4711");
-  CHECK(metadata["exit_code"] == -9);
-  CHECK(metadata["agent_restarts"] == 2);
-  CHECK(metadata["total_run_time"] == 61);
-  CHECK(metadata["duration_ms"] == 1.5);
-  CHECK(metadata["raw_error"] == "line 1\nline 2 \"quoted\"");
 }
 
 TEST_CASE("an event has one level: no value is a list, an object or a text of JSON", "[events]") {
@@ -144,4 +139,13 @@ TEST_CASE("a full disk costs events and one complaint, not the job", "[events]")
   CHECK(console.lines.front() ==
         "ddprun: an event could not be written to /dev/full: No space left on device. The job goes on; events may be "
         "missing.\n");
+}
+
+TEST_CASE("a job's end is one line of JSON", "[job_end]") {
+  CHECK(to_json({}) == "{\"exit_code\":0,\"message\":\"\",\"first_failure\":null}\n");
+  CHECK(to_json({.exit_code = 1,
+                 .message = "the job failed: rank 3\n  \xff\n",
+                 .first_failure = JobEnd::FirstFailure{3, 1, "node7", -9}}) ==
+        "{\"exit_code\":1,\"message\":\"the job failed: rank 3\\n  \\ufffd\",\"first_failure\":{\"global_rank\":3,"
+        "\"local_rank\":1,\"hostname\":\"node7\",\"exit_code\":-9}}\n");
 }

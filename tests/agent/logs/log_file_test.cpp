@@ -61,14 +61,6 @@ TEST_CASE("neither a link nor a pipe at a log file's place is written to, and ne
   CHECK((fcntl(plain.get(), F_GETFL) & O_NONBLOCK) == 0);  // a worker gets it
 }
 
-TEST_CASE("a run called latest has a folder beside the link of that name", "[log_layout]") {
-  const TempFolder folder;
-  LogLayout layout({.log_dir = folder.path()}, "latest");
-  layout.worker_folder({1, 0, 0, 0});
-  CHECK(fs::read_symlink(folder / "latest") == "latest_");
-  CHECK(fs::is_directory(folder / "latest" / "round-1" / "rank-0"));
-}
-
 TEST_CASE("a full log file makes room at a line's end, and the oldest goes", "[log_file]") {
   const TempFolder folder;
   LogFile file(folder / "a.log", {10, 2});
@@ -140,6 +132,14 @@ TEST_CASE("the log tree has a folder per run, round and rank, and a link to the 
   CHECK(fs::is_directory(folder / "logs/run7"));
 }
 
+TEST_CASE("a run called latest has a folder beside the link of that name", "[log_layout]") {
+  const TempFolder folder;
+  LogLayout layout({.log_dir = folder.path()}, "latest");
+  layout.worker_folder({1, 0, 0, 0});
+  CHECK(fs::read_symlink(folder / "latest") == "latest_");
+  CHECK(fs::is_directory(folder / "latest" / "round-1" / "rank-0"));
+}
+
 TEST_CASE("torchrun's tree has a folder per run of the launcher, attempt and local rank", "[log_layout]") {
   const TempFolder folder;
   const LogOptions options{.log_dir = (folder / "logs").string(), .tree = LogTree::torchrun};
@@ -147,6 +147,7 @@ TEST_CASE("torchrun's tree has a folder per run of the launcher, attempt and loc
   const fs::path one = LogLayout(options, "run7").worker_folder(place);
   const fs::path two = LogLayout(options, "run7").worker_folder(place);
   CHECK(one != two);
+  CHECK(LogLayout(options, "run7").unnamed_folder().empty());
   CHECK(one.filename() == "1");
   CHECK(one.parent_path().filename() == "attempt_1");
   CHECK(one.parent_path().parent_path().filename().string().starts_with("run7_"));

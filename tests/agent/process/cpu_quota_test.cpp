@@ -30,12 +30,10 @@ constexpr const char* kMount1 = "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cg
 TEST_CASE("a CPU quota is read as the kernel writes it", "[cpu_quota]") {
   CHECK(cpus_of_quota("150000 100000\n") == 1.5);
   CHECK(cpus_of_quota("1000 100000\n") == 0.01);
-  CHECK_FALSE(cpus_of_quota("max 100000\n"));
-  CHECK_FALSE(cpus_of_quota("-1\n 100000\n"));
-  CHECK_FALSE(cpus_of_quota(""));
-  CHECK_FALSE(cpus_of_quota("100000"));
-  CHECK_FALSE(cpus_of_quota("100000 0"));
-  CHECK_FALSE(cpus_of_quota("rubbish"));
+  for (const char* none : {"max 100000\n", "-1\n 100000\n", "", "100000", "100000 0", "rubbish"}) {
+    CAPTURE(none);
+    CHECK_FALSE(cpus_of_quota(none));
+  }
 }
 
 TEST_CASE("whole CPUs count, at least one, and never more than the affinity leaves", "[cpu_quota]") {

@@ -1,13 +1,14 @@
 #include "agent/process/process_table.h"
 
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 
+#include "agent/process/descendants.h"
+#include "agent/process/process_state.h"
+#include "agent/process/stuck_watch.h"
+#include "tests/agent/process/sleeper.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 
@@ -24,43 +25,19 @@ std::string line_of(const std::string& name, const std::string& flags = "4194560
          "1 2 3 4 5 6 7 256\n";
 }
 
-// A child under a name of its own that waits to be killed.
-class Child {
- public:
-  explicit Child(const char* name = "child") {
-    int ready[2];
-    REQUIRE(pipe(ready) == 0);
-    pid_ = fork();
-    if (pid_ == 0) {
-      prctl(PR_SET_NAME, name);
-      close(ready[1]);
-      close(ready[0]);
-      for (;;) pause();
-    }
-    close(ready[1]);
-    char end;
-    REQUIRE(read(ready[0], &end, 1) == 0);  // it has its name
-    close(ready[0]);
-  }
-  ~Child() { end(); }
-  pid_t pid() const { return pid_; }
-  void kill() const { ::kill(pid_, SIGKILL); }
-  void end() {
-    if (ended_) return;
-    kill();
-    waitpid(pid_, nullptr, 0);
-    ended_ = true;
-  }
-
- private:
-  pid_t pid_ = 0;
-  bool ended_ = false;
-};
-
 bool among_all(pid_t pid) {
   const auto all = all_processes();
   return std::find(all.begin(), all.end(), pid) != all.end();
 }
+
+constexpr auto kLimit = 30s;
+
+bool is_alive(pid_t pid) {
+  const auto stat = task_stat(pid);
+  return stat && !stat->is_dead();
+}
+
+const TimePoint t0{};
 
 }  // namespace
 
@@ -84,8 +61,8 @@ TEST_CASE("a process may have any name", "[process_table]") {
     CHECK(stat->parent == 17);
     CHECK(stat->wait_status == 256);
   }
-  const Child child("a) R 1 (b c");
-  const auto stat = task_stat(child.pid());
+  const Sleeper child(false, "a) R 1 (b c");
+  const auto stat = task_stat(child.pid);
   REQUIRE(stat);
   CHECK(stat->parent == getpid());
   CHECK(stat->session == getsid(0));
@@ -111,21 +88,21 @@ TEST_CASE("the kernel's flags tell what a process is about", "[process_table]") 
 }
 
 TEST_CASE("a process that has gone is not in the table", "[process_table]") {
-  Child child;
-  const auto before = task_stat(child.pid());
+  Sleeper child;
+  const auto before = task_stat(child.pid);
   REQUIRE(before);
   CHECK_FALSE(before->is_dead());
   CHECK(before->start_time > 0);
-  CHECK(among_all(child.pid()));
-  CHECK_FALSE(threads_of(table_entry(child.pid())).empty());  // the sanitizer adds one of its own
-  child.kill();
-  CHECK(eventually([&] { return task_stat(child.pid()).value_or(TaskStat()).is_dead(); }, 10s));
-  CHECK(task_stat(child.pid())->start_time == before->start_time);
+  CHECK(among_all(child.pid));
+  CHECK_FALSE(threads_of(table_entry(child.pid)).empty());  // the sanitizer adds one of its own
+  kill(child.pid, SIGKILL);
+  CHECK(eventually([&] { return task_stat(child.pid).value_or(TaskStat()).is_dead(); }, 10s));
+  CHECK(task_stat(child.pid)->start_time == before->start_time);
   child.end();
-  CHECK_FALSE(task_stat(child.pid()));
-  CHECK_FALSE(among_all(child.pid()));
-  CHECK(threads_of(table_entry(child.pid())).empty());
-  CHECK_FALSE(is_pending(table_entry(child.pid()), SIGKILL));
+  CHECK_FALSE(task_stat(child.pid));
+  CHECK_FALSE(among_all(child.pid));
+  CHECK(threads_of(table_entry(child.pid)).empty());
+  CHECK_FALSE(is_pending(table_entry(child.pid), SIGKILL));
 }
 
 TEST_CASE("a signal that a thread has blocked is pending", "[process_table]") {
@@ -142,4 +119,59 @@ TEST_CASE("a signal that a thread has blocked is pending", "[process_table]") {
   sigwait(&usr2, &taken);
   CHECK_FALSE(is_pending(self, SIGUSR2));
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+TEST_CASE("the state of a process is what the kernel shows", "[process_state]") {
+  CHECK(process_state(getpid()).letter == 'R');
+  CHECK(process_state(0).letter == '?');
+  const Sleeper child;
+  CHECK(eventually([&] { return process_state(child.pid).letter == 'S'; }, 10s));
+}
+
+TEST_CASE("who is still there after SIGKILL is told with the likely cause", "[process_state]") {
+  CHECK(
+      survival_in_words({'D', "rpc_wait_bit_killable"}) ==
+      "the kernel holds it in rpc_wait_bit_killable (state D), as for a driver or a file server that does not answer");
+  CHECK(survival_in_words({'D', ""}) ==
+        "the kernel holds it (state D), as for a driver or a file server that does not answer");
+  CHECK(survival_in_words({'S', ""}) == "it belongs to another user, or the kernel holds it (state S)");
+  CHECK(survival_in_words({}) == "the kernel holds it, or it belongs to another user");
+}
+
+TEST_CASE("descendants are killed, also those in sessions of their own, but neither their ancestor nor the spared",
+          "[descendants]") {
+  Command parent(
+      {"sh", "-c", "MARK=a sleep 600 & MARK=b setsid sh -c 'MARK=c sleep 600; :' & MARK=d sleep 600 & echo up; wait"});
+  parent.wait_for_output("up", kLimit);
+  const auto one = [&](const char* mark) { return parent.wait_for_process("MARK", mark, kLimit); };
+  const pid_t a = one("a"), b = one("b"), c = one("c"), d = one("d");
+  kill_descendants(parent.pid(), {d});
+  CHECK(eventually([&] { return !is_alive(a) && !is_alive(b) && !is_alive(c); }, kLimit));
+  CHECK(is_alive(d));
+  CHECK(is_alive(parent.pid()));
+  kill_descendants(parent.pid());
+  CHECK(eventually([&] { return !is_alive(d); }, kLimit));
+}
+
+TEST_CASE("a worker that sleeps in the kernel at every look is told once the limit is over", "[stuck_watch]") {
+  StuckWatch watch(10s);
+  CHECK_FALSE(watch.update({}, t0));
+  CHECK_FALSE(watch.update({1, 2}, t0 + 1s));
+  CHECK_FALSE(watch.update({1, 2}, t0 + 10s));
+  CHECK(watch.update({2}, t0 + 11s) == 2);
+}
+
+TEST_CASE("a look at which it is awake begins anew", "[stuck_watch]") {
+  StuckWatch watch(10s);
+  watch.update({1}, t0);
+  watch.update({}, t0 + 9s);
+  CHECK_FALSE(watch.update({1}, t0 + 10s));
+  CHECK_FALSE(watch.update({1}, t0 + 19s));
+  CHECK(watch.update({1}, t0 + 20s) == 1);
+}
+
+TEST_CASE("looks come often enough for the limit, and not too often", "[stuck_watch]") {
+  CHECK(StuckWatch(1h).pause() == 1s);
+  CHECK(StuckWatch(2s).pause() == 500ms);
+  CHECK(StuckWatch(1ms).pause() == 10ms);
 }

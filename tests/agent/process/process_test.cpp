@@ -10,7 +10,6 @@
 #include <csignal>
 #include <utility>
 
-#include "agent/channel/channel_page.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;
@@ -24,21 +23,29 @@ std::optional<rendezvous::ExitStatus> wait_for_end(const Spawned& child) {
   return reap(child.pidfd.get(), child.pid);
 }
 
+struct Pipe {
+  Pipe() {
+    int ends[2];
+    REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+    read_end = Fd(ends[0]);
+    write_end = Fd(ends[1]);
+  }
+  Fd read_end, write_end;
+};
+
 // What the command writes to its stdout.
 std::string output_of(const std::string& command, SpawnRequest request = {}) {
-  int ends[2];
-  REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
-  Fd read_end(ends[0]), write_end(ends[1]);
+  Pipe pipe;
   request.program = "/bin/sh";
   request.argv = {"sh", "-c", command};
   request.environment = {"PATH=/usr/bin:/bin"};
-  request.stdout_fd = write_end.get();
+  request.stdout_fd = pipe.write_end.get();
   const Spawned child = spawn(request);
   REQUIRE(child.error == 0);
-  write_end.reset();
+  pipe.write_end.reset();
   std::string out;
   char buffer[4096];
-  for (ssize_t n; (n = read(read_end.get(), buffer, sizeof buffer)) > 0;)
+  for (ssize_t n; (n = read(pipe.read_end.get(), buffer, sizeof buffer)) > 0;)
     out.append(buffer, static_cast<std::size_t>(n));
   wait_for_end(child);
   return out;
@@ -73,25 +80,6 @@ TEST_CASE("a running worker is not reaped", "[process]") {
 
 TEST_CASE("a worker leads its own session and group", "[process]") {
   CHECK(output_of("set -- $(cat /proc/$$/stat); echo $(($5 == $$)) $(($6 == $$))") == "1 1\n");
-}
-
-TEST_CASE("no descriptor but the three standard ones reaches a worker", "[process]") {
-  const Fd leak(fcntl(1, F_DUPFD, 50));                                          // without close-on-exec
-  CHECK(output_of("exec ls /proc/self/fd | grep -c '^[3-9][0-9]*$'") == "1\n");  // ls's own folder
-}
-
-TEST_CASE("a low limit of open files leaves the worker channel a number", "[process]") {
-  rlimit before{};
-  getrlimit(RLIMIT_NOFILE, &before);
-  CHECK(channel_number() == kChannelFd);
-  const Fd page(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const rlimit low{40, before.rlim_max};
-  setrlimit(RLIMIT_NOFILE, &low);
-  const int number = channel_number();
-  const std::string out = output_of("ls /proc/self/fd | tr '\\n' ' '", passing({{page.get(), number}}));
-  setrlimit(RLIMIT_NOFILE, &before);
-  CHECK(number == 39);
-  CHECK(out == "0 1 2 3 39 ");  // 3: ls's own
 }
 
 TEST_CASE("a descriptor moves out of the way of another's number, however low the limit", "[process]") {
@@ -129,9 +117,9 @@ TEST_CASE("core dumps are as large as the hard limit allows where they are wante
 }
 
 TEST_CASE("descriptors are passed under their numbers, also where those are each other's", "[process]") {
-  int first[2], second[2];
-  REQUIRE((pipe2(first, O_CLOEXEC) == 0 && pipe2(second, O_CLOEXEC) == 0));
-  const Fd ends[] = {Fd(first[0]), Fd(first[1]), Fd(second[0]), Fd(second[1])};
+  const Pipe one, other;
+  const int first[] = {one.read_end.get(), one.write_end.get()};
+  const int second[] = {other.read_end.get(), other.write_end.get()};
   SpawnRequest request;
   request.passed = {{first[1], second[1]}, {second[1], first[1]}, {first[0], first[0]}, {second[0], 61}};
   auto fd = [](int number) { return "/proc/self/fd/" + std::to_string(number); };  // a plain shell knows 0 to 9 only
@@ -164,31 +152,25 @@ TEST_CASE("a worker that cannot have its CPUs runs on ours, and it is said", "[p
 }
 
 TEST_CASE("what is left of a worker's group goes with it", "[process]") {
-  int ends[2];
-  REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
-  const Fd read_end(ends[0]);
-  Fd write_end(ends[1]);
+  Pipe pipe;
   SpawnRequest request{"/bin/sh", {"sh", "-c", "sleep 60 & exit 0"}, {"PATH=/usr/bin:/bin"}};
-  request.stdout_fd = write_end.get();
+  request.stdout_fd = pipe.write_end.get();
   const Spawned child = spawn(request);
-  write_end.reset();
+  pipe.write_end.reset();
   CHECK(wait_for_end(child)->ok());
-  pollfd all_writers_gone{read_end.get(), POLLIN, 0};
+  pollfd all_writers_gone{pipe.read_end.get(), POLLIN, 0};
   CHECK(poll(&all_writers_gone, 1, 10'000) == 1);
 }
 
 TEST_CASE("streams may be given in any order of descriptors", "[process]") {
-  int ends[2];
-  REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
-  const Fd read_end(ends[0]);
-  Fd write_end(ends[1]);
+  Pipe pipe;
   SpawnRequest request{"/bin/sh", {"sh", "-c", "echo to-err >&2"}, {}};
   request.stdout_fd = 2;  // swapped with the next one
-  request.stderr_fd = write_end.get();
+  request.stderr_fd = pipe.write_end.get();
   const Spawned child = spawn(request);
-  write_end.reset();
+  pipe.write_end.reset();
   char buffer[64];
-  CHECK(std::string(buffer, static_cast<std::size_t>(std::max<ssize_t>(read(read_end.get(), buffer, 64), 0))) ==
+  CHECK(std::string(buffer, static_cast<std::size_t>(std::max<ssize_t>(read(pipe.read_end.get(), buffer, 64), 0))) ==
         "to-err\n");
   wait_for_end(child);
 }

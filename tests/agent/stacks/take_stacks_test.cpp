@@ -1,10 +1,8 @@
 // Stacks of real processes, which go on afterwards as if nothing had happened.
 #include "agent/stacks/take_stacks.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -78,6 +76,13 @@ bool has_function(const ThreadStack& thread, const std::string& function) {
                      [&](const StackFrame& frame) { return frame.function == function; });
 }
 
+// Again and again, until they are as expected.
+ProcessStacks take_until(pid_t pid, const std::function<bool(const ProcessStacks&)>& expected) {
+  ProcessStacks stacks;
+  CHECK(eventually([&] { return expected(stacks = take(pid)); }, kLimit));
+  return stacks;
+}
+
 std::string top(const ProcessStacks& stacks) {
   INFO(to_text(stacks));
   const auto frame = top_frame(stacks);
@@ -146,15 +151,10 @@ TEST_CASE("a process stopped by SIGSTOP has stacks, and stays stopped", "[stacks
 TEST_CASE("every thread is there with its name, the main thread first", "[stacks]") {
   Worker worker({"threads"});
   REQUIRE(worker.sleeps());
-  ProcessStacks stacks;
-  CHECK(eventually(
-      [&] {
-        stacks = take(worker.pid());
-        return std::count_if(stacks.threads.begin(), stacks.threads.end(), [](const ThreadStack& thread) {
-                 return has_function(thread, "work::wait_in_thread");
-               }) == 3;
-      },
-      kLimit));
+  const ProcessStacks stacks = take_until(worker.pid(), [](const ProcessStacks& now) {
+    return std::count_if(now.threads.begin(), now.threads.end(),
+                         [](const ThreadStack& thread) { return has_function(thread, "work::wait_in_thread"); }) == 3;
+  });
   REQUIRE(stacks.threads.size() == 4);
   CHECK(stacks.threads[0].main);
   for (int i = 1; i <= 3; ++i) {
@@ -267,13 +267,8 @@ TEST_CASE("a process that has ended says so", "[stacks]") {
 TEST_CASE("threads go on being taken after the main thread has ended", "[stacks]") {
   Worker worker({"leave"});
   REQUIRE(worker.is_in_state('Z'));
-  ProcessStacks stacks;
-  CHECK(eventually(
-      [&] {
-        stacks = take(worker.pid());
-        return has_function(stacks.threads.at(1), "work::wait_in_thread");
-      },
-      kLimit));
+  const ProcessStacks stacks = take_until(
+      worker.pid(), [](const ProcessStacks& now) { return has_function(now.threads.at(1), "work::wait_in_thread"); });
   CHECK(stacks.missing.empty());
   CHECK(stacks.threads[0].missing == "it has ended");
 }

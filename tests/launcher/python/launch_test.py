@@ -43,27 +43,23 @@ def train(weight):
 
 
 def quietly(*arguments, **options):
-    """launch() with what it shows: the value, stdout, stderr."""
+    """launch() with what it shows: the value or LaunchFailed, stdout, stderr."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        value = ddprun.launch(*arguments, **options)
+        try:
+            value = ddprun.launch(*arguments, **options)
+        except ddprun.LaunchFailed as failed:
+            value = failed
     return value, out.getvalue(), err.getvalue()
 
 
 class Values(unittest.TestCase):
-    def test_rank_0s_value_comes_back_with_its_own_type(self):
+    def test_rank_0s_value_comes_back_with_its_own_type_or_all_ranks_values_in_their_order(self):
         net = ddprun.launch(train, 5, nproc_per_node=2)
         self.assertIs(type(net), Net)
         self.assertEqual(net.weight, 15)
-
-    def test_all_ranks_values_come_in_their_order(self):
         nets = ddprun.launch(train, 5, nproc_per_node=4, return_all=True)
         self.assertEqual([net.weight for net in nets], [15, 16, 17, 18])
-
-    def test_the_course_s_run_ddp_is_three_lines(self):
-        def run_ddp(function, world_size):
-            return ddprun.launch(function, nproc_per_node=world_size)
-        self.assertEqual(run_ddp(lambda: int(os.environ["WORLD_SIZE"]), 2), 2)
 
     def test_modules_beside_the_program_are_found_and_travel_by_name(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -131,10 +127,9 @@ class Values(unittest.TestCase):
 
 class Failures(unittest.TestCase):
     def failed(self, *arguments, **options):
-        out, err = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), self.assertRaises(ddprun.LaunchFailed) as failed:
-            ddprun.launch(*arguments, **options)
-        return failed.exception, err.getvalue()
+        error, _, err = quietly(*arguments, **options)
+        self.assertIsInstance(error, ddprun.LaunchFailed)
+        return error, err
 
     def test_an_exception_comes_back_once_with_rank_and_traceback(self):
         def one_fails(text):
@@ -253,37 +248,40 @@ except KeyboardInterrupt:
 
 
 class Ends(unittest.TestCase):
-    def script(self, folder):
-        script = Script(folder, WAITS, DDPRUN, NUMBER=folder)
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def processes(self):
+        return processes_with(f"MARK={self.folder}")
+
+    def script(self, text=WAITS):
+        script = Script(self.folder, text, DDPRUN, NUMBER=self.folder)
         script.wait_for_line("up")
-        self.assertEqual(len(processes_with(f"MARK={folder}")), 3)  # keeper, agent, worker
+        self.assertEqual(len(self.processes()), 3)  # keeper, agent, worker
         return script
 
     def test_an_interrupt_ends_the_job_and_not_the_program(self):
-        with tempfile.TemporaryDirectory() as folder:
-            script = self.script(folder)
-            script.process.send_signal(signal.SIGINT)
-            self.assertEqual(script.ended()[:2], (0, "still here\n"))
-            self.assertEqual(processes_with(f"MARK={folder}"), [])
+        script = self.script()
+        script.process.send_signal(signal.SIGINT)
+        self.assertEqual(script.ended()[:2], (0, "still here\n"))
+        self.assertEqual(self.processes(), [])
 
     def test_a_second_interrupt_kills_a_job_that_takes_its_time(self):
-        with tempfile.TemporaryDirectory() as folder:
-            script = Script(folder, WAITS.replace("    print(", "    import signal; signal.signal(15, signal.SIG_IGN)\n    print("), DDPRUN,
-                            NUMBER=folder)
-            script.wait_for_line("up")
-            while script.process.poll() is None:
-                script.process.send_signal(signal.SIGINT)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    script.process.wait(0.5)
-            self.assertIn("still here\n", script.ended()[1])
-            wait_until(lambda: not processes_with(f"MARK={folder}"), "the job's processes end")
+        script = self.script(WAITS.replace("    print(", "    import signal; signal.signal(15, signal.SIG_IGN)\n    print("))
+        while script.process.poll() is None:
+            script.process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                script.process.wait(0.5)
+        self.assertIn("still here\n", script.ended()[1])
+        wait_until(lambda: not self.processes(), "the job's processes end")
 
     def test_if_the_program_is_killed_no_worker_stays(self):
-        with tempfile.TemporaryDirectory() as folder:
-            script = self.script(folder)
-            script.process.kill()
-            script.ended()
-            wait_until(lambda: not processes_with(f"MARK={folder}"), "the job's processes end")
+        script = self.script()
+        script.process.kill()
+        script.ended()
+        wait_until(lambda: not self.processes(), "the job's processes end")
 
     def test_a_starter_that_is_dead_starts_nothing_and_one_that_is_no_parent_does_not_count(self):
         gone = subprocess.Popen(["true"])

@@ -6,6 +6,7 @@
 
 #include "launcher/report/event_reader.h"
 #include "launcher/report/report_text.h"
+#include "rendezvous/base/spelling.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;
@@ -14,6 +15,15 @@ using namespace std::chrono_literals;
 using rendezvous::TimeKind;
 
 namespace {
+
+// "start_ms=1000 restore_ms=9000": what an event says, each value a text.
+nlohmann::json said(const std::string& words, nlohmann::json more = nlohmann::json::object()) {
+  for (const std::string& word : split(words, ' ')) {
+    const std::size_t equals = word.find('=');
+    more[word.substr(0, equals)] = word.substr(equals + 1);
+  }
+  return more;
+}
 
 // The events of one or several agents, in seconds since a job's start.
 class Log {
@@ -55,29 +65,15 @@ Log two_rounds() {
   Log log;
   log.formed(10, 1, 10).worker(11, "START", 1);
   log.agent(111, "ROUND_ENDED", 1,
-            {{"reason", "restart 1 of 3"},
-             {"failure_class", "crash"},
-             {"failed_rank", "1"},
-             {"start_ms", "1000"},
-             {"restore_ms", "9000"},
-             {"productive_ms", "85000"},
-             {"save_ms", "4000"},
-             {"lost_work_ms", "2000"},
-             {"first_step", "1"},
-             {"last_step", "80"},
-             {"steps", "80"},
-             {"steps_ms", "80000"}});
+            said("failure_class=crash failed_rank=1 start_ms=1000 restore_ms=9000 productive_ms=85000 save_ms=4000 "
+                 "lost_work_ms=2000 first_step=1 last_step=80 steps=80 steps_ms=80000",
+                 {{"reason", "restart 1 of 3"}}));
   log.worker(111.5, "FAILED", 1).worker(114, "TERMINATED", 1);
   log.formed(120, 2, 6).worker(121, "START", 2);
   log.worker(159, "SUCCEEDED", 2);
-  log.agent(160, "SUCCEEDED", 2,
-            {{"start_ms", "2000"},
-             {"restore_ms", "5000"},
-             {"productive_ms", "30000"},
-             {"first_step", "61"},
-             {"last_step", "90"},
-             {"steps", "30"},
-             {"steps_ms", "30000"}});
+  log.agent(
+      160, "SUCCEEDED", 2,
+      said("start_ms=2000 restore_ms=5000 productive_ms=30000 first_step=61 last_step=90 steps=30 steps_ms=30000"));
   return log;
 }
 
@@ -109,9 +105,9 @@ TEST_CASE("two agents in one file tell of one job", "[report]") {
   log.formed(10, 1, 10);
   log.group_rank = 1;
   log.formed(10.2, 1, 4).worker(11, "START", 1);
-  log.agent(50, "ROUND_ENDED", 1, {{"reason", "lost"}, {"start_ms", "30000"}, {"productive_ms", "10000"}});
+  log.agent(50, "ROUND_ENDED", 1, said("reason=lost start_ms=30000 productive_ms=10000"));
   log.group_rank = 0;
-  log.agent(50.1, "ROUND_ENDED", 1, {{"reason", "lost"}, {"start_ms", "5000"}, {"productive_ms", "35000"}});
+  log.agent(50.1, "ROUND_ENDED", 1, said("reason=lost start_ms=5000 productive_ms=35000"));
   log.worker(52, "TERMINATED", 1).formed(60, 2, 8).agent(70, "SUCCEEDED", 2, {{"productive_ms", "10000"}});
   const JobReport report = log.report();
   CHECK(report.starts == 1);
@@ -125,13 +121,8 @@ TEST_CASE("a job that was started again has two starts, and nothing between them
   Log log = two_rounds();
   log.formed(1000, 1, 5).worker(1001, "START", 1);
   log.agent(1050, "FAILED", 1,
-            {{"raw_error", "interrupted by SIGTERM"},
-             {"start_ms", "1000"},
-             {"productive_ms", "49000"},
-             {"first_step", "81"},
-             {"last_step", "129"},
-             {"steps", "49"},
-             {"steps_ms", "49000"}});
+            said("start_ms=1000 productive_ms=49000 first_step=81 last_step=129 steps=49 steps_ms=49000",
+                 {{"raw_error", "interrupted by SIGTERM"}}));
   const JobReport report = log.report();
   CHECK(report.starts == 2);
   CHECK_FALSE(report.succeeded);
