@@ -29,10 +29,7 @@ std::string asked_as_nobody(std::vector<std::string> options) {
 }  // namespace
 
 TEST_CASE("the store of a job on one machine serves processes of our own user and root alone, unless told otherwise") {
-  if (geteuid() != 0) {
-    WARN("skipped: only root can start a process of another user");
-    return;
-  }
+  if (skipped_if(geteuid() != 0, "only root can start a process of another user")) return;
   CHECK(asked_as_nobody({}) == "closed\n");
   CHECK(asked_as_nobody({"--master-addr=localhost"}) == "closed\n");  // which listens on every address
   CHECK(asked_as_nobody({"--store-users=any"}) == "served\n");
@@ -63,31 +60,23 @@ TEST_CASE("no process of the job shows the token in its environment") {
 
 TEST_CASE("with a token the agent's memory is hidden from its own user, and the workers are as without") {
   const std::vector<std::string> as_nobody{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
-  std::vector<std::string> look = as_nobody, words = as_nobody;
-  look.insert(look.end(), {kDdprun, "--version"});
-  if (geteuid() != 0 || run(look, kLimit) != exited(0)) {
-    WARN("skipped: ddprun cannot be started as another user here");
-    return;
-  }
+  const bool can = geteuid() == 0 && run(joined({as_nobody, {kDdprun, "--version"}}), kLimit) == exited(0);
+  if (skipped_if(!can, "ddprun cannot be started as another user here")) return;
   const auto job = shell_job({},
                              "until [ $(cat /proc/$$/oom_score_adj) = 300 ]; do sleep 0.01; done; "
                              "stat -c %u /proc/$PPID/mem /proc/$$/mem");
-  words.insert(words.end(), job.begin(), job.end());
+  const Words words = joined({as_nobody, job});
   CHECK(run(words, kLimit, {.env = {{"DDPRUN_TOKEN", kSecret}}, .cwd = "/"}).out == "0\n65534\n");
   CHECK(run(words, kLimit, {.cwd = "/"}).out == "65534\n65534\n");
 }
 
 TEST_CASE("a core dump of the agent does not hold the token, and there is one without a token", "[release-only]") {
   const std::string pattern = read_file("/proc/sys/kernel/core_pattern");
-  if (pattern.starts_with("|") || pattern.starts_with("/")) {
-    WARN("skipped: core dumps go elsewhere here");
-    return;
-  }
+  if (skipped_if(pattern.starts_with("|") || pattern.starts_with("/"), "core dumps go elsewhere here")) return;
   for (const char* token : {kSecret, ""}) {
     const TempFolder folder;
-    std::vector<std::string> words{"sh", "-c", "ulimit -c unlimited; exec \"$@\"", "sh"};
-    const auto job = shell_job({}, "kill -SEGV $PPID; read line");
-    words.insert(words.end(), job.begin(), job.end());
+    const Words words =
+        joined({{"sh", "-c", "ulimit -c unlimited; exec \"$@\"", "sh"}, shell_job({}, "kill -SEGV $PPID; read line")});
     CHECK(run(words, kLimit, {.env = {{"DDPRUN_TOKEN", token}}, .cwd = folder.path(), .terminal = true}).code == 139);
     const std::string core = contents_of(folder.path());
     CHECK_FALSE(has(core, kSecret));

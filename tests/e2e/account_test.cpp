@@ -3,15 +3,12 @@
 #include <csignal>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
-#include <sstream>
 
+#include "tests/e2e/hang_job.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
-#include "tests/support/free_port.h"
 #include "tests/support/places.h"
 
 using namespace ddprun::test;
@@ -30,8 +27,7 @@ struct Entry {
 
 std::vector<Entry> diary(const TempFolder& folder) {
   std::vector<Entry> out;
-  std::istringstream lines(read_file(folder / "diary"));
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : lines_of(read_file(folder / "diary"))) {
     const Json entry = Json::parse(line);
     out.push_back({entry[0], entry[1], entry[2]});
   }
@@ -176,27 +172,18 @@ TEST_CASE("a job that loses its coordinator's node is accounted by those that ar
                    "    while step == 80 and not resumed and not channel.request(): time.sleep(0.01)\n"
                    "channel.phase(channel.FINISHING)\n");
   const std::string events = folder / "events.jsonl";
-  const int port = free_port();
   const auto began = std::chrono::steady_clock::now();
-  std::vector<std::unique_ptr<Command>> agents;
-  for (int node = 0; node < 3; ++node)
-    agents.push_back(std::make_unique<Command>(
-        job_of({"--nnodes=2:3", "--rdzv-backend=c10d", "--rdzv-id=three",
-                "--rdzv-endpoint=localhost:" + std::to_string(port),
-                std::string("--rdzv-conf=is_host=") + (node == 0 ? "true" : "false"),
-                "--node-rank=" + std::to_string(node), "--event-log-handler=file:" + events, worker}),
-        CommandOptions{
-            .env = {{"PYTHONPATH", source_folder() + "/rendezvous/channel"}, {"PYTHONDONTWRITEBYTECODE", "1"}},
-            .cwd = folder.path()}));
+  ThreeRanks job(3, {"--nnodes=2:3", "--rdzv-id=three", "--event-log-handler=file:" + events}, {worker},
+                 {{"PYTHONPATH", source_folder() + "/rendezvous/channel"}, {"PYTHONDONTWRITEBYTECODE", "1"}});
   const auto all_at_60 = [&] {
     for (const char* rank : {"0", "1", "2"})
-      if (!std::filesystem::exists(folder / ("at60." + std::string(rank)))) return false;
+      if (!std::filesystem::exists(job.stuck.folder() / ("at60." + std::string(rank)))) return false;
     return true;
   };
   REQUIRE(eventually(all_at_60, kLimit));
-  folder.write("resumed", "");
-  for (const Process& process : agents[0]->processes()) kill(process.pid, SIGKILL);
-  for (int node : {1, 2}) REQUIRE(agents[static_cast<std::size_t>(node)]->wait_exit(kLimit) == exited(0));
+  job.stuck.write("resumed");
+  for (const Process& process : job.agents[0]->processes()) kill(process.pid, SIGKILL);
+  for (const std::size_t node : {1u, 2u}) REQUIRE(job.agents[node]->wait_exit(kLimit) == exited(0));
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - began;
 
   const Json report = report_of(events);

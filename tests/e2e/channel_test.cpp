@@ -153,22 +153,3 @@ TEST_CASE("a large worker that ends well raises no alarm", "[channel][release-on
   CHECK(job.wait_exit(kLargeLimit) == exited(0));
   CHECK(job.err().empty());
 }
-
-TEST_CASE("a worker whose main thread ends, or that execs itself, raises no alarm", "[channel]") {
-  const std::string how = GENERATE("thread end-main-thread", "thread end-main-thread-with-3", "exec");
-  Command job = job_with(kSurvivor, kWorkerInC + " 0 " + how);
-  job.wait_for_output("ready", kLargeLimit);
-  const pid_t worker = std::stoi(job.wait_for_output("pid ([0-9]+)", kLargeLimit)[1]);
-  const std::string proc = "/proc/" + std::to_string(worker);
-  REQUIRE(eventually(
-      [&] {
-        if (how == "exec") return read_file(proc + "/cmdline").find("sleep") != std::string::npos;
-        return read_file(proc + "/stat").find(") Z") != std::string::npos;  // the other thread still runs
-      },
-      kLargeLimit));
-  job.kill(SIGUSR1);  // the agent forwards it after all earlier events; it ends rank 1
-  job.wait_for_output("stopped at", kLargeLimit);
-  CHECK(job.wait_exit(kLargeLimit).code == 1);
-  CHECK(job.out().find("passed on") < job.out().find("stopped at"));
-  CHECK(job.err().find("SIGUSR1") != std::string::npos);
-}

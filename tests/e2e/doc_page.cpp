@@ -1,20 +1,14 @@
 #include "tests/e2e/doc_page.h"
 
 #include <regex>
-#include <sstream>
 #include <stdexcept>
+
+#include "tests/e2e/texts.h"
 
 namespace ddprun::test {
 namespace {
 
 constexpr const char* kFence = "```";
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
 
 // A command may continue on the next line.
 std::vector<std::string> joined_lines(const std::string& text) {

@@ -42,9 +42,7 @@ std::string words(const std::string& page, const Block& block) {
 }
 
 Ended bash(const TempFolder& folder, const std::string& script, const std::vector<std::string>& before = {}) {
-  std::vector<std::string> argv = before;
-  argv.insert(argv.end(), {"bash", "-c", script});
-  return run(argv, kBlockLimit, in_folder(folder));
+  return run(joined({before, {"bash", "-c", script}}), kBlockLimit, in_folder(folder));
 }
 
 // Uses a separate host, so that the ports that a page names are free.

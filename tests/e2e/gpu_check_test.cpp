@@ -34,20 +34,23 @@ std::string row_of(const std::string& step, const std::string& table) {
   return std::regex_search(table, found, std::regex("\\| " + step + " \\|[^\n]*")) ? found[0].str() : "missing";
 }
 
-// A build whose `train` passes the first step, and in its tours waits forever.
-std::string build_that_hangs(const TempFolder& folder) {
+// A build whose `train` is this shell script.
+std::string build_with(const TempFolder& folder, const std::string& train) {
   fs::create_directory(folder / "bin");
   fs::create_symlink(ddprun_program(), folder / "bin/ddprun");
-  folder.write("bin/train", "#!/bin/sh\ncase $1 in tour) echo hangs; sleep 1000 ;; esac\necho 'done: 1 epoch'\n", true);
+  folder.write("bin/train", "#!/bin/sh\n" + train, true);
   return folder.path();
+}
+
+// It passes the first step, and in its tours waits forever.
+std::string build_that_hangs(const TempFolder& folder) {
+  return build_with(folder, "case $1 in tour) echo hangs; sleep 1000 ;; esac\necho 'done: 1 epoch'\n");
 }
 
 std::vector<std::string> window_of(const std::string& build, const std::string& out, const std::string& budget,
                                    const std::vector<std::string>& steps) {
-  std::vector<std::string> words{
-      source_folder() + "/scripts/gpu-check.sh", "--no-gpu", "--build-dir", build, "--budget", budget, "--out", out};
-  words.insert(words.end(), steps.begin(), steps.end());
-  return words;
+  const std::string script = source_folder() + "/scripts/gpu-check.sh";
+  return joined({{script, "--no-gpu", "--build-dir", build, "--budget", budget, "--out", out}, steps});
 }
 
 }  // namespace
@@ -56,9 +59,7 @@ TEST_CASE("the check of the GPU path proves without a GPU what needs none, and w
   const TempFolder folder;
   const std::vector<std::string> steps{"drives",    "counts", "loads",  "refusals", "virtual-rank",
                                        "same-bits", "bf16",   "resume", "kill",     "tours"};  // and rates, in windows
-  std::vector<std::string> words{"--no-gpu", "--output", folder / "table.md", "nccl-error"};
-  words.insert(words.end(), steps.begin(), steps.end());
-  const Ended checked = gpu_check(words);
+  const Ended checked = gpu_check(joined({{"--no-gpu", "--output", folder / "table.md", "nccl-error"}, steps}));
   INFO(checked);
   CHECK(checked == exited(0));
   for (const std::string& step : steps) {
@@ -72,12 +73,10 @@ TEST_CASE("the check of the GPU path proves without a GPU what needs none, and w
 
 TEST_CASE("a step of the check that fails ends in one line and stops no other") {
   const TempFolder folder;
-  fs::create_directory(folder / "bin");
-  fs::create_symlink(ddprun_program(), folder / "bin/ddprun");
-  folder.write("bin/train", "#!/bin/sh\necho 'train: out of order' >&2\nexit 1\n", true);
-  const Ended checked = run({source_folder() + "/scripts/gpu-check.sh", "--no-gpu", "--build-dir", folder.path(),
-                             "drives", "loads", "same-bits"},
-                            kCheckLimit, {.env = {{"TMPDIR", folder.path()}}});
+  const std::string build = build_with(folder, "echo 'train: out of order' >&2\nexit 1\n");
+  const Ended checked =
+      run({source_folder() + "/scripts/gpu-check.sh", "--no-gpu", "--build-dir", build, "drives", "loads", "same-bits"},
+          kCheckLimit, {.env = {{"TMPDIR", folder.path()}}});
   CHECK(checked == exited(1));
   CHECK(has(checked.out, "failed   loads              train --device cpu fails: train: out of order"));
   CHECK(result_of("drives", checked.out) == "ok");

@@ -3,8 +3,7 @@
 // and writes "fault" first.
 //
 // Faults: loop, deadlock, stop, skip (the loss; STEP is a multiple of ten), load, loader (the DataLoader has a thread,
-// which stands still), disk (a sample is in stuck/file), late-save (3 s in a save that was told), none.
-#include <fcntl.h>
+// which stands still), disk (a sample is in stuck/file), none.
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -13,7 +12,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <string>
 #include <thread>
 
@@ -24,9 +22,11 @@
 #include "ddprun/snapshot.h"
 #include "ddprun/tensor_batch.h"
 #include "ddprun/worker.h"
+#include "tests/e2e/faults.h"
 
 namespace {
 
+using namespace ddprun::test;
 namespace nn = torch::nn;
 
 constexpr std::int64_t kSamples = 240, kBatch = 4, kFeatures = 8, kClasses = 3, kReportEvery = 10, kSaveAt = 5;
@@ -44,32 +44,12 @@ struct Fault {
 
 std::atomic<std::int64_t> step_now{0};  // for threads that load
 
-void tell_fault() {
-  std::printf("fault\n");
-  std::fflush(stdout);
-}
-
-__attribute__((noinline)) void spin_forever() {
-  for (volatile bool forever = true; forever;) continue;
-}
-
-__attribute__((noinline)) void lock_twice() {
-  static std::mutex mutex;
-  const std::lock_guard first(mutex), second(mutex);
-}
-
 __attribute__((noinline)) void stop_here() {
   if (raise(SIGSTOP) != 0) std::abort();  // no tail call: this frame shall be seen
 }
 
 __attribute__((noinline)) void await_sample() {
   for (;;) pause();
-}
-
-__attribute__((noinline)) void read_stuck_file() {
-  char byte;
-  const int fd = open("stuck/file", O_RDONLY | O_CLOEXEC);
-  if (fd >= 0 && read(fd, &byte, 1) > 0) std::puts("read");
 }
 
 void compute(const Fault& fault, std::int64_t step) {
@@ -119,18 +99,11 @@ struct Training {
     ddprun::all_reduce(loss, ddprun::ReduceOp::avg, group);
   }
   void save() { snapshots.save(state, {.at = at, .bucket_order = ddp.bucket_order()}); }
-  void save_slowly() {
-    tell_fault();
-    worker.phase(ddprun::Phase::saving);
-    std::this_thread::sleep_for(std::chrono::seconds(3));
-    worker.phase(ddprun::Phase::training);
-  }
   // False: ddprun asked to leave.
   bool step(const ddprun::Tensors& batch) {
     const at::Tensor loss = train(batch);
     at.step = step_now;
     if (at.step % kReportEvery == 0) report(loss);
-    if (fault.is_due("late-save", step_now)) save_slowly();
     if (at.step % kReportEvery == kSaveAt) save();
     step_now = at.step + 1;
     return worker.step_done(static_cast<std::uint64_t>(at.step)) == ddprun::Asked::nothing;
@@ -159,18 +132,16 @@ void run(const Fault& fault, std::int64_t steps) {
       {.dataset_size = kSamples, .rank = group.rank(), .world_size = group.world_size(), .seed = 3});
   const ddprun::TrainingState state{.model = *net, .optimizer = &optimizer, .sampler = &sampler};
   ddprun::Snapshots snapshots({.path = "run.pt"}, group);
-  const auto resumed = snapshots.resume(state).value_or(ddprun::Resumed{});
-  ddprun::DistributedDataParallel ddp(net, {.bucket_order = resumed.bucket_order}, group);
+  ddprun::DistributedDataParallel ddp(net, {}, group);
   const Loader loader([&](std::int64_t index, ddprun::SampleRng&) { return sample(fault, index); }, ddprun::Collate{},
                       {.batch_size = kBatch, .threads = fault.kind == "loader" ? 1 : 0, .prefetch = 1});
-  step_now = resumed.at.step + 1;
+  step_now = 1;
   worker.phase(ddprun::Phase::training);
-  Training training{fault, steps, worker, group, snapshots, state, ddp, resumed.at};
+  Training training{fault, steps, worker, group, snapshots, state, ddp, {}};
   while (training.at.step < steps)
     if (!training.epoch(loader)) return;
   snapshots.finish();
   worker.phase(ddprun::Phase::finishing);
-  std::printf("done in round %s\n", std::getenv("DDPRUN_ROUND"));
 }
 
 }  // namespace

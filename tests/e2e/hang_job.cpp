@@ -4,10 +4,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <random>
 
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/free_port.h"
+#include "tests/support/soak.h"
 
 namespace ddprun::test {
 namespace {
@@ -24,19 +26,19 @@ std::vector<std::string> options_of_all(int nodes, int port) {
 }  // namespace
 
 ThreeRanks::ThreeRanks(int nodes, const std::vector<std::string>& options, const std::vector<std::string>& program,
-                       const std::map<std::string, std::optional<std::string>>& env)
+                       const std::map<std::string, std::optional<std::string>>& env, bool named_apart)
     : port_(nodes > 1 ? free_port() : 0) {
   std::filesystem::create_directory(stuck.folder() / "disk");
-  std::vector<std::string> words = options_of_all(nodes, port_);
-  words.insert(words.end(), options.begin(), options.end());
   for (int node = 0; node < nodes; ++node) {
-    std::vector<std::string> own = words;
-    if (nodes > 1) {
-      own.push_back(std::string("--rdzv-conf=is_host=") + (node == 0 ? "true" : "false"));
-      own.push_back("--node-rank=" + std::to_string(node));  // whoever comes first
-    }
-    own.insert(own.end(), program.begin(), program.end());
-    agents.push_back(std::make_unique<Command>(job_of(own), CommandOptions{.env = env, .cwd = stuck.folder()}));
+    Words own, apart;
+    if (nodes > 1)
+      own = {std::string("--rdzv-conf=is_host=") + (node == 0 ? "true" : "false"),
+             "--node-rank=" + std::to_string(node)};  // whoever comes first
+    if (named_apart)
+      apart = {"unshare", "--uts", "sh", "-c", "hostname slow" + std::to_string(node) + " && exec \"$0\" \"$@\""};
+    agents.push_back(
+        std::make_unique<Command>(joined({apart, {kDdprun}, options_of_all(nodes, port_), options, own, program}),
+                                  CommandOptions{.env = env, .cwd = stuck.folder()}));
   }
 }
 
@@ -98,5 +100,37 @@ std::string FindingTimes::in_words() const {
                 *std::max_element(seconds_.begin(), seconds_.end()), median(loads_));
   return text;
 }
+
+FindingTimes::Seconds find_hang(ThreeRanks& job, const HangFault& fault, int rank, std::chrono::seconds limit) {
+  const bool has_fault = eventually([&] { return job.prints("fault\n"); }, limit);
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string err = has_fault ? "" : job.all_err();
+  CAPTURE(err);
+  REQUIRE(has_fault);
+  REQUIRE(eventually([&] { return job.prints(" hangs: it "); }, limit));
+  const auto after = std::chrono::steady_clock::now() - begin;
+  if (fault.name == "disk") job.stuck.answer();
+  const std::string top = fault.function.empty() ? "" : ".*; in .*" + fault.function;
+  REQUIRE_THAT(job.all_err(),
+               Catch::Matchers::Matches("[\\s\\S]*rank " + std::to_string(rank) + " hangs: it " + fault.sentence +
+                                        ", after step \\d+; ranks \\d and \\d" + fault.waits_in + top + "[\\s\\S]*"));
+  return after;
+}
+
+void find_often(const std::string& title, int runs,
+                const std::function<FindingTimes::Seconds(int rank, int step)>& find) {
+  FindingTimes times;
+  Series(title, runs, 20)
+      .run(
+          [&](std::uint64_t seed) {
+            std::mt19937_64 random(seed);
+            const int rank = static_cast<int>(random() % ThreeRanks::kRanks);
+            const int step = 20 + static_cast<int>(random() % 3) * 10;
+            times.add(find(rank, step));
+          },
+          [&] { return times.in_words(); });
+}
+
+std::string on_nodes(int nodes) { return std::to_string(nodes) + (nodes == 1 ? " node" : " nodes"); }
 
 }  // namespace ddprun::test

@@ -2,6 +2,7 @@
 // folder has a file system that does not answer, at "stuck".
 #pragma once
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,8 +18,9 @@ class ThreeRanks {
   static constexpr int kRanks = 3;
 
   // `program`: the workers' command line. All nodes take part from the first round on, unless `options` say otherwise.
+  // `named_apart`: they are on machines of their own, slow0 to slow2 by name.
   ThreeRanks(int nodes, const std::vector<std::string>& options, const std::vector<std::string>& program,
-             const std::map<std::string, std::optional<std::string>>& env = {});
+             const std::map<std::string, std::optional<std::string>>& env = {}, bool named_apart = false);
   bool prints(const std::string& text);  // some agent or worker
   std::string all_err();
   // Each with the exit code 0.
@@ -47,5 +49,22 @@ class FindingTimes {
  private:
   std::vector<double> seconds_, loads_;
 };
+
+struct HangFault {
+  std::string name;
+  std::string sentence;  // of the one to blame
+  std::string waits_in;  // the others
+  std::string function;  // on top of its stack
+};
+
+// Waits until the rank is said to hang, with its function; then a disk that is stuck answers. How long after the fault
+// it was said.
+FindingTimes::Seconds find_hang(ThreeRanks& job, const HangFault& fault, int rank, std::chrono::seconds limit);
+
+// One series of a row of the table: a fault in a random rank at a random step.
+void find_often(const std::string& title, int runs,
+                const std::function<FindingTimes::Seconds(int rank, int step)>& find);
+
+std::string on_nodes(int nodes);  // "3 nodes"
 
 }  // namespace ddprun::test

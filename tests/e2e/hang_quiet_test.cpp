@@ -9,7 +9,7 @@
 #include <random>
 #include <thread>
 
-#include "tests/e2e/freezer_group.h"
+#include "tests/e2e/control_groups.h"
 #include "tests/e2e/hang_job.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"

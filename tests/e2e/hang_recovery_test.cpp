@@ -1,5 +1,4 @@
 // `train` hangs in every phase, is found and started again, and ends with exactly the weights of an undisturbed run.
-// And what a stopped agent does to a job.
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -12,7 +11,6 @@
 #include "rendezvous/channel/worker_channel.h"
 #include "tests/e2e/hang_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/e2e/same_weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/places.h"
@@ -66,12 +64,6 @@ std::string snapshot_of_undisturbed() {
   static TrainJob job;
   job.all_end_well(kTrainLimit);
   return job.snapshot();
-}
-
-int count(const std::string& text, const std::string& part) {
-  int found = 0;
-  for (std::size_t at = 0; (at = text.find(part, at)) != text.npos; ++at) ++found;
-  return found;
 }
 
 // One hang, one restart, the same weights.
@@ -196,10 +188,7 @@ TEST_CASE("train whose save stands still is started again, and ends with the wei
 
 TEST_CASE("train whose snapshots' file system does not answer is started again once it does", "[recovery]") {
   TrainJob job({.snapshot = "disk/snapshot.pt"});
-  if (!job.stuck.mounted()) {
-    WARN("skipped: no file system can be mounted here");
-    return;
-  }
+  if (skipped_if(!job.stuck.mounted(), "no file system can be mounted here")) return;
   job.wait_for_step(3, 4);
   REQUIRE(eventually([&] { return std::filesystem::exists(job.snapshot()); }, kTrainLimit));
   Command server({programs_folder() + "/stuck_file_system", job.stuck.folder() / "disk"});
@@ -219,21 +208,4 @@ TEST_CASE("train whose save takes longer than its steps is left alone", "[hang]"
   job.all_end_well(kTrainLimit);
   CHECK_FALSE(job.prints(" hangs: "));
   CHECK_FALSE(job.prints("restart"));
-}
-
-TEST_CASE("the coordinator's agent is stopped: the others go on, and when it wakes it ends its workers and joins",
-          "[hang]") {
-  ThreeRanks job(3, {"--nnodes=2:3"}, {programs_folder() + "/hang_worker", "1200"});
-  const pid_t worker = job.worker(0), agent = job.agent_of(0);
-  for (const int rank : {1, 2}) job.worker(rank);
-  ::kill(agent, SIGSTOP);
-  for (const int node : {1, 2})
-    REQUIRE(eventually([&] { return job.agents[node]->processes("DDPRUN_ROUND", "2").size() == 1; }, 2 * kLimit));
-  CHECK(job.agents[0]->processes("DDPRUN_ROUND", "2").empty());
-  CHECK_FALSE(job.prints("hangs"));
-  ::kill(agent, SIGCONT);
-  REQUIRE(eventually([&] { return ::kill(worker, 0) != 0; }, kLimit));
-  for (auto& node : job.agents)
-    REQUIRE(eventually([&] { return node->processes("DDPRUN_ROUND", "3").size() == 1; }, kLimit));
-  job.all_end_well(60s);
 }

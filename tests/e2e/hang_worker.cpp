@@ -7,7 +7,6 @@
 // slow-compute (three times as long), slow-load, quota: all ranks compute for 60 ms instead of sleeping, and this one
 // in the control group of FILE; it writes when each of its steps began. With OUTLOOK in the environment it reports its
 // number of steps and a loss.
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -16,11 +15,11 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "rendezvous/channel/worker_channel.h"
+#include "tests/e2e/faults.h"
 #include "tests/e2e/file_collectives.h"
 
 namespace {
@@ -30,23 +29,8 @@ using namespace std::chrono_literals;
 
 constexpr unsigned kTimeOut = 8;  // seconds
 
-__attribute__((noinline)) void spin_forever() {
-  for (volatile bool forever = true; forever;) continue;
-}
-
-__attribute__((noinline)) void lock_twice() {
-  static std::mutex mutex;
-  const std::lock_guard first(mutex), second(mutex);
-}
-
 __attribute__((noinline)) void await_batch() {
   for (;;) pause();
-}
-
-__attribute__((noinline)) void read_stuck_file() {
-  char byte;
-  const int fd = open("stuck/file", O_RDONLY | O_CLOEXEC);
-  if (fd >= 0 && read(fd, &byte, 1) > 0) std::puts("read");
 }
 
 struct Fault {
@@ -80,11 +64,6 @@ void tell_step(int step) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   std::printf("step %d at %lld\n", step,
               static_cast<long long>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));
-  std::fflush(stdout);
-}
-
-void tell_fault() {
-  std::printf("fault\n");
   std::fflush(stdout);
 }
 

@@ -50,10 +50,7 @@ Training find_training(const std::vector<Beat>& beats, int world, Instant after,
 HostJob::HostJob(int count, std::vector<std::string> options) : hosts(count), options_(std::move(options)) {}
 
 Command& HostJob::start(int host, const std::vector<std::string>& own) {
-  std::vector<std::string> words = options_;
-  words.insert(words.end(), own.begin(), own.end());
-  words.push_back(kWorker);
-  return start_command(host, job_of(words));
+  return start_command(host, joined({{kDdprun}, options_, own, {kWorker}}));
 }
 
 Command& HostJob::start_command(int host, const std::vector<std::string>& command) {

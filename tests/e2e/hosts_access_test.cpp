@@ -3,7 +3,6 @@
 #include <fstream>
 #include <regex>
 #include <set>
-#include <sstream>
 
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
@@ -32,10 +31,9 @@ struct GuardedJob : HostJob {
     std::filesystem::permissions(folder / "token", std::filesystem::perms::owner_read);
   }
   static std::vector<std::string> options(bool token) {
-    std::vector<std::string> words = elastic_over_hosts("2:3");
-    words.insert(words.end(), {"--rdzv-conf=last_call_timeout=1", "--control-port=29500"});
-    if (token) words.push_back("--token-file=token");
-    return words;
+    return joined({elastic_over_hosts("2:3"),
+                   {"--rdzv-conf=last_call_timeout=1", "--control-port=29500"},
+                   token ? Words{"--token-file=token"} : Words{}});
   }
   void start_two() {
     for (const int host : {0, 1}) start(host);
@@ -49,8 +47,7 @@ struct GuardedJob : HostJob {
     const Ended listing = run(hosts.on(host, {"ss", "-Hltn"}), 30s);
     CHECK(listing == exited(0));
     std::set<int> ports;
-    std::istringstream lines(listing.out);
-    for (std::string line; std::getline(lines, line);) {
+    for (const std::string& line : lines_of(listing.out)) {
       std::smatch match;
       if (std::regex_search(line, match, std::regex("^LISTEN +\\d+ +\\d+ +(\\S+):(\\d+) ")) &&
           !std::regex_search(match.str(1), std::regex("^(127\\.|\\[::ffff:127\\.|\\[::1\\])")))
@@ -63,9 +60,8 @@ struct GuardedJob : HostJob {
 void check_nothing_was_answered(const Ended& attack) {
   CHECK(attack == exited(0));
   CHECK_THAT(attack.out, Catch::Contains("attempts made"));
-  std::istringstream lines(attack.out);
   const std::regex good("all \\d+ attempts made|.*: refused|.*: closed, 0 bytes");
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : lines_of(attack.out)) {
     INFO(line);
     CHECK(std::regex_match(line, good));
   }

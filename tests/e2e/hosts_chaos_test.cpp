@@ -2,7 +2,6 @@
 // the weights of an undisturbed run.
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/e2e/same_weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/places.h"
 #include "tests/support/soak.h"
@@ -11,8 +10,6 @@ using namespace ddprun::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-using Words = std::vector<std::string>;
 
 constexpr int kHosts = 3;
 constexpr auto kJobLimit = 3600s, kTrainLimit = 60s;
@@ -28,12 +25,11 @@ class ChaosJob : public HostJob {
  public:
   explicit ChaosJob(int epochs) : HostJob(kHosts, {}) {
     for (int host = 0; host < kHosts; ++host) {
-      Words words{"env", "OMP_NUM_THREADS=1", kDdprun};
-      for (const std::string& word : elastic_over_hosts("3:3", "host0:29400,host1:29400,host2:29400"))
-        words.push_back(word);
-      words.insert(words.end(), {"--node-rank=" + std::to_string(host), "--allow-chaos", "--max-restarts=1000",
-                                 "--exclude-after=0", "--hang-timeout=3s", "--rdzv-id=chaos", train_program(),
-                                 std::to_string(epochs), "20", "--device=cpu", "--snapshot=snapshot.pt"});
+      const Words words = joined({{"env", "OMP_NUM_THREADS=1", kDdprun},
+                                  elastic_over_hosts("3:3", "host0:29400,host1:29400,host2:29400"),
+                                  {"--node-rank=" + std::to_string(host), "--allow-chaos", "--max-restarts=1000",
+                                   "--exclude-after=0", "--hang-timeout=3s", "--rdzv-id=chaos", train_program(),
+                                   std::to_string(epochs), "20", "--device=cpu", "--snapshot=snapshot.pt"}});
       start_command(host, {"sh", "-c", "until " + quoted(words) + "; do [ $? = 75 ] || exit; done"});
     }
   }
@@ -50,9 +46,7 @@ void suffer_and_finish(int epochs, const Words& chaos) {
         return run(job.hosts.on(1, {kDdprun, "status", "chaos"}), kTrainLimit).code == 0;
       },
       kTrainLimit));
-  Words words{kDdprun, "chaos", "chaos"};
-  words.insert(words.end(), chaos.begin(), chaos.end());
-  const Ended ended = run(job.hosts.on(1, words), kJobLimit);
+  const Ended ended = run(job.hosts.on(1, joined({{kDdprun, "chaos", "chaos"}, chaos})), kJobLimit);
   INFO(ended.err << ended.out);
   REQUIRE(ended == exited(0));
   if (soaking()) std::fputs((ended.err + ended.out).c_str(), stdout);

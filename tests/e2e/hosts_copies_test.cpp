@@ -21,8 +21,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using Words = std::vector<std::string>;
-
 constexpr int kRanks = 3;
 constexpr auto kStoryLimit = 60s;
 
@@ -42,12 +40,13 @@ class CopiesJob : public HostJob {
   }
 
   void start_node(int host, const Words& own = {}) {
-    Words words{"env", "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=" + source_folder() + "/rendezvous/channel", kDdprun};
-    words.insert(words.end(), options_.begin(), options_.end());
-    words.insert(words.end(), own.begin(), own.end());
-    words.insert(words.end(),
-                 {source_folder() + "/tests/e2e/copies_worker.py", std::to_string(steps_), std::to_string(bytes_)});
-    start_command(host, words);
+    const std::string path = "PYTHONPATH=" + source_folder() + "/rendezvous/channel";
+    start_command(
+        host,
+        joined({{"env", "PYTHONDONTWRITEBYTECODE=1", path, kDdprun},
+                options_,
+                own,
+                {source_folder() + "/tests/e2e/copies_worker.py", std::to_string(steps_), std::to_string(bytes_)}}));
   }
 
   std::vector<Line> story() const {
@@ -133,10 +132,7 @@ class CopiesJob : public HostJob {
 const std::string kEverywhere = "host0:29400,host1:29400,host2:29400";
 
 Words elastic(const std::string& nodes, const Words& more = {}) {
-  Words words = elastic_over_hosts(nodes, kEverywhere);
-  words.insert(words.end(), {"--max-restarts=10", "--memory-snapshots=64M"});
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
+  return joined({elastic_over_hosts(nodes, kEverywhere), {"--max-restarts=10", "--memory-snapshots=64M"}, more});
 }
 
 }  // namespace

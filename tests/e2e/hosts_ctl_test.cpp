@@ -14,15 +14,11 @@ namespace {
 
 constexpr auto kChangeLimit = 10'000ms;
 
-Ended on_host(const HostJob& job, int host, std::vector<std::string> words) {
-  words.insert(words.begin(), ddprun_program());
-  return run(job.hosts.on(host, words), kLimit);
+Ended on_host(const HostJob& job, int host, const Words& words) {
+  return run(job.hosts.on(host, job_of(words)), kLimit);
 }
 
-Ended ctl(const HostJob& job, int host, std::vector<std::string> words) {
-  words.insert(words.begin(), "ctl");
-  return on_host(job, host, words);
-}
+Ended ctl(const HostJob& job, int host, const Words& words) { return on_host(job, host, joined({{"ctl"}, words})); }
 
 json status(const HostJob& job, int host) {
   const json all = json::parse(on_host(job, host, {"status", "--json"}).out, nullptr, /*allow_exceptions=*/false);
@@ -50,9 +46,7 @@ bool all_paused(const json& live, bool paused) {
 
 TEST_CASE("a user drains a host, admits it again and resizes the job, from any host", "[hosts]") {
   if (!hosts_or_skip()) return;
-  std::vector<std::string> options = elastic_over_hosts("2:2");
-  options.insert(options.begin(), {"--spares=1", "--event-log-handler=file:events.jsonl"});
-  HostJob job(3, options);
+  HostJob job(3, joined({elastic_over_hosts("2:2"), {"--spares=1", "--event-log-handler=file:events.jsonl"}}));
   for (const int host : {0, 1}) job.start(host, {"--node-rank=" + std::to_string(host)});
   job.wait_for_world(2);
   job.start(2, {"--node-rank=2"});

@@ -15,11 +15,10 @@ constexpr int kEpochs = 150;       // many, so that the job still trains at ever
 constexpr auto kTorchLimit = 60s;  // importing torch takes seconds
 
 void start(HostJob& job, int host) {
-  std::vector<std::string> words{"env", "PYTHON_EXEC=" + torch_python(), kDdprun};
-  for (const std::string& word : elastic_over_hosts("1:2")) words.push_back(word);
-  words.insert(words.end(), {"--rdzv-conf=last_call_timeout=1", source_folder() + "/tests/e2e/stock_ddp.py",
-                             std::to_string(kEpochs), "1"});
-  job.start_command(host, words);
+  const std::string script = source_folder() + "/tests/e2e/stock_ddp.py";
+  job.start_command(host, joined({{"env", "PYTHON_EXEC=" + torch_python(), kDdprun},
+                                  elastic_over_hosts("1:2"),
+                                  {"--rdzv-conf=last_call_timeout=1", script, std::to_string(kEpochs), "1"}}));
 }
 
 // Each of these hosts trains, as one of these ranks; the first of them continues from a snapshot.

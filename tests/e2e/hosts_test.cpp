@@ -1,5 +1,8 @@
 // Jobs of several nodes over test hosts (support/hosts.h): how nodes find each other, and what they print if they
-// cannot. For faults of a running job see hosts_fault_test.cpp.
+// cannot, also if only a slow or unresponsive name server knows them. For faults of a running job see
+// hosts_fault_test.cpp.
+#include <csignal>
+
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
@@ -9,10 +12,6 @@ using namespace ddprun::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-using Words = std::vector<std::string>;
-
-constexpr std::chrono::seconds kSentenceLimit{15};  // "within seconds", on a busy machine
 
 std::string master_address(HostJob& job, int host) {
   return job[host].wait_for_output("^trains \\S+ (\\S+)", 30s).at(1);
@@ -76,10 +75,9 @@ TEST_CASE("where the coordinator's host knows itself as 127.0.1.1, the others ar
   const std::vector<std::string> options = GENERATE(elastic_over_hosts("2:2"), static_over_hosts(2));
   HostJob job(2, options);
   const auto names = job.folder.write("names", "127.0.0.1 localhost\n127.0.1.1 host0\n10.99.0.11 host1\n");
-  Words node{"sh", "-c", "mount --bind \"$0\" /etc/hosts && exec \"$@\"", names, kDdprun};
-  node.insert(node.end(), options.begin(), options.end());
-  node.insert(node.end(), {"--node-rank=0", programs_folder() + "/host_worker"});
-  job.start_command(0, node);
+  job.start_command(0, joined({{"sh", "-c", "mount --bind \"$0\" /etc/hosts && exec \"$@\"", names, kDdprun},
+                               options,
+                               {"--node-rank=0", programs_folder() + "/host_worker"}}));
   job.start(1, {"--node-rank=1"});
   CHECK(job.wait_for_world(2).hosts.at(0) == "host0");
   const std::string address = master_address(job, 1);
@@ -97,25 +95,63 @@ TEST_CASE("a host name that means addresses of both kinds leads to the coordinat
   job.all_end_well({0, 1, 2});
 }
 
-TEST_CASE("a node that cannot belong to the job is told the difference within seconds, and the job goes on",
+// A look-up would take minutes here.
+TEST_CASE("a node that waits for a name server says so, and ends at once when it is asked to", "[hosts]") {
+  if (!hosts_or_skip()) return;
+  HostJob job(2, {});  // the name server is on host 1, and the meeting place's name in no /etc/hosts
+  job.start_command(1, {"python3", source_folder() + "/tests/e2e/name_server.py"}).wait_for_output("serves", 30s);
+  const std::string resolv_conf =
+      job.folder.write("resolv.conf", "nameserver " + Hosts::address(1) + "\noptions timeout:30 attempts:5 ndots:0\n");
+  const std::string switch_conf = job.folder.write("nsswitch.conf", "hosts: files dns\n");
+  const std::string script =
+      "unset RES_OPTIONS; mount --bind \"$0\" /etc/resolv.conf && mount --bind \"$1\" /etc/nsswitch.conf && "
+      "shift && exec \"$@\"";
+  Command& node = job.start_command(0, {"sh", "-c", script, resolv_conf, switch_conf, kDdprun, "--nnodes=2",
+                                        "--node-rank=1", "--master-addr=head.cluster", "true"});
+  node.wait_for_output("head.cluster:29500: its name cannot be looked up: no name server has answered", kLimit);
+  node.kill(SIGTERM);
+  CHECK(node.wait_exit(kLimit).code == 75);
+}
+
+namespace {
+
+// Runs the command in a new network namespace, where lo is down.
+Words without_loopback(const Words& command) { return joined({{"unshare", "--net"}, command}); }
+
+}  // namespace
+
+TEST_CASE("a meeting place that nobody has, or whose name nobody knows, is told of within seconds, and again",
           "[hosts]") {
   if (!hosts_or_skip()) return;
-  HostJob job(3, elastic_over_hosts("2:3"));
-  for (const int host : {0, 1}) job.start(host, {"--rdzv-conf=last_call_timeout=1"});
-  job.wait_for_world(2);
-  const auto refused = [&](const Words& options, const std::string& program, const std::string& why) {
-    Words words = elastic_over_hosts("2:3");
-    words.insert(words.end(), options.begin(), options.end());
-    words.push_back(program);
-    const Ended ended = job.start_command(2, job_of(words)).wait_exit(kSentenceLimit);
-    CHECK(ended.code == 69);
-    CHECK_THAT(ended.err, Catch::Contains(why));
-  };
-  refused({"--nnodes=2:4"}, programs_folder() + "/host_worker", "--nnodes is 2:4 here and 2:3 in the job");
-  refused({}, "/bin/true", "host_worker");
-  refused({"--rdzv-id=other", "--rdzv-conf=join_timeout=1"}, programs_folder() + "/host_worker",
-          "host0:29400: it belongs to another job (--rdzv-id)");
-  const auto before = job.beats().back().when;
-  CHECK(job.wait_for_world(2, before).round == 1);
-  job.all_end_well({0, 1});
+  HostJob job(1, {});
+  const auto [options, why] = GENERATE(table<Words, std::string>(
+      {{{"--nnodes=2", "--node-rank=1", "--master-addr=10.99.0.77"}, "10.99.0.77 is not an address of host0"},
+       {{"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=10.99.0.77:29400"},
+        "10.99.0.77 is not an address of host0"},
+       {{"--nnodes=2", "--node-rank=0", "--master-addr=nosuchhost"}, "nosuchhost:29500: its name cannot be looked up"},
+       {{"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=nosuchhost:29400"},
+        "nosuchhost:29400: its name cannot be looked up"},
+       {{"--nnodes=1", "--master-addr=10.99.0.77"}, "10.99.0.77 is not an address of this machine"},
+       {{"--nnodes=1", "--master-addr=nosuchhost"}, "its name cannot be looked up"}}));
+  Command& node = job.start_command(0, joined({{kDdprun}, options, {"sleep", "60"}}));
+  node.wait_for_output("(waiting for the coordinator|cannot reach the store at).*" + why, kLimit);
+  node.wait_for_output("(waiting for the coordinator|cannot reach the store at).*" + why, kLimit, node.mark());
+}
+
+TEST_CASE("an address by which other machines know this one is nothing to tell of", "[hosts]") {
+  if (!hosts_or_skip()) return;
+  HostJob job(1, {});
+  const std::string address = GENERATE(std::string("host0"), Hosts::address(0));
+  const Ended ended =
+      job.start_command(0, job_of({"--nnodes=1", "--master-addr=" + address, "sleep", "3"})).wait_exit(kLimit);
+  CHECK(ended.code == 0);
+  CHECK(ended.err == "");
+}
+
+TEST_CASE("where the interface lo is down ddprun and whoever needs the store say so", "[hosts]") {
+  if (!hosts_or_skip()) return;
+  const Ended ended = run(without_loopback(job_of({"--max-restarts=0", programs_folder() + "/host_worker"})), kLimit);
+  CHECK(ended.code == 1);
+  CHECK_THAT(ended.err, Catch::Contains("ddprun: the network interface lo is down. ") &&
+                            Catch::Contains("cannot connect: the network interface lo is down. "));
 }

@@ -8,7 +8,6 @@
 
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/e2e/same_weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/places.h"
 #include "tests/support/soak.h"
@@ -17,8 +16,6 @@ using namespace ddprun::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-using Words = std::vector<std::string>;
 
 constexpr int kHosts = 3;
 constexpr int kEpochs = 12, kSteps = 16;     // 1,500 digits, 3 ranks, 32 a step
@@ -63,14 +60,12 @@ class TrainJob : public HostJob {
     for (int host = 0; host < kHosts; ++host) start_train(host);
   }
   void start_train(int host) {
-    std::vector<std::string> words{"env", "OMP_NUM_THREADS=1", kDdprun};
-    for (const std::string& word : elastic_over_hosts("3:3", "host0:29400,host1:29400,host2:29400"))
-      words.push_back(word);
-    words.insert(words.end(), more_.begin(), more_.end());
-    words.insert(words.end(),
-                 {"--node-rank=" + std::to_string(host), "--max-restarts=10", train_program(), std::to_string(kEpochs),
-                  std::to_string(saves_), "--log-every=1", "--device=cpu", "--snapshot=snapshot.pt"});
-    start_command(host, words);
+    start_command(host, joined({{"env", "OMP_NUM_THREADS=1", kDdprun},
+                                elastic_over_hosts("3:3", "host0:29400,host1:29400,host2:29400"),
+                                more_,
+                                {"--node-rank=" + std::to_string(host), "--max-restarts=10", train_program(),
+                                 std::to_string(kEpochs), std::to_string(saves_), "--log-every=1", "--device=cpu",
+                                 "--snapshot=snapshot.pt"}}));
     heard_[host] = 0;
   }
 
@@ -132,6 +127,11 @@ std::string undisturbed_snapshot() {
   return once ? kept / "snapshot.pt" : "";
 }
 
+void finish_like_undisturbed(TrainJob& job) {
+  for (int host = 0; host < kHosts; ++host) REQUIRE(job[host].wait_exit(kTrainLimit) == exited(0));
+  REQUIRE(same_weights(undisturbed_snapshot(), job.snapshot()) == exited(0));
+}
+
 void strike_and_finish(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<Fault> faults = kAllFaults;  // each kind once: the same failure twice without progress ends a job
@@ -154,8 +154,7 @@ void strike_and_finish(std::uint64_t seed) {
     if (epoch > 1) job.wait_for_words("resuming from");
   }
   INFO(story);
-  for (int host = 0; host < kHosts; ++host) REQUIRE(job[host].wait_exit(kTrainLimit) == exited(0));
-  REQUIRE(same_weights(undisturbed_snapshot(), job.snapshot()) == exited(0));
+  finish_like_undisturbed(job);
 }
 
 // Starts ranks by hand in a new network namespace, where lo is down.
@@ -172,10 +171,8 @@ TEST_CASE("where the interface lo is down train says so at once, however it was 
   const TempFolder folder;
   const std::string why = " cannot make a process group: the network interface lo is down. ";
   for (const Words& words : {Words{train_program()}, Words{kDdprun, train_program()}}) {
-    Words command{"unshare", "--net"};
-    command.insert(command.end(), words.begin(), words.end());
-    command.insert(command.end(), {"1", "1", "--device=cpu"});
-    const Ended alone = run(command, kTrainLimit, {.cwd = folder.path()});
+    const Ended alone =
+        run(joined({{"unshare", "--net"}, words, {"1", "1", "--device=cpu"}}), kTrainLimit, {.cwd = folder.path()});
     CHECK(alone == exited(1));
     CHECK_THAT(alone.err, Catch::Contains("rank 0 of 1" + why));
   }
@@ -198,10 +195,10 @@ TEST_CASE("hosts without a shared disk keep a snapshot each, and one that has lo
   const auto train = [&](const std::string& epochs) {
     for (int host = 0; host < 2; ++host) {
       std::filesystem::create_directory(place(host));
-      std::vector<std::string> words{"env", "-C", place(host), "OMP_NUM_THREADS=1", kDdprun};
-      for (const std::string& word : static_over_hosts(2)) words.push_back(word);
-      words.insert(words.end(), {"--node-rank=" + std::to_string(host), train_program(), epochs, "1", "--device=cpu"});
-      job.start_command(host, words);
+      job.start_command(
+          host, joined({{"env", "-C", place(host), "OMP_NUM_THREADS=1", kDdprun},
+                        static_over_hosts(2),
+                        {"--node-rank=" + std::to_string(host), train_program(), epochs, "1", "--device=cpu"}}));
     }
     for (int host = 0; host < 2; ++host) REQUIRE(job[host].wait_exit(kTrainLimit) == exited(0));
     CHECK((read_file(place(0) / "snapshot.pt") == read_file(place(1) / "snapshot.pt")));  // too long to be printed
@@ -260,8 +257,7 @@ TEST_CASE("train over three hosts goes on from memory, at most one step back, af
     const auto [last, first] = steps_around_last_resume();
     CHECK((first == last || first == last + 1));
   }
-  for (int host = 0; host < kHosts; ++host) REQUIRE(job[host].wait_exit(kTrainLimit) == exited(0));
-  CHECK(same_weights(undisturbed_snapshot(), job.snapshot()) == exited(0));
+  finish_like_undisturbed(job);
 }
 
 // No other snapshot is written before the end.
@@ -290,8 +286,7 @@ TEST_CASE(
     job.wait_for_words("^resuming from snapshot.pt: .*(" + done + ")");
     job.wait_for_step(1 + step / kSteps, 1 + step % kSteps);
   }
-  for (int host = 0; host < kHosts; ++host) REQUIRE(job[host].wait_exit(kTrainLimit) == exited(0));
-  CHECK(same_weights(undisturbed_snapshot(), job.snapshot()) == exited(0));
+  finish_like_undisturbed(job);
 }
 
 TEST_CASE("with --in-process the loss of a worker and of the coordinator's node leaves the others' workers as they are",
@@ -322,8 +317,7 @@ TEST_CASE("with --in-process the loss of a worker and of the coordinator's node 
   job.wait_for_words("^resuming from memory: ");
   job.wait_for_step(8, 1);
   CHECK((job.worker(2) == after[2] || one_was_stuck()));
-  for (int host = 0; host < kHosts; ++host) REQUIRE(job[host].wait_exit(kTrainLimit) == exited(0));
-  CHECK(same_weights(undisturbed_snapshot(), job.snapshot()) == exited(0));
+  finish_like_undisturbed(job);
 }
 
 TEST_CASE("a spare with a loaded template takes a lost node's place in a static job, from the others' memory",

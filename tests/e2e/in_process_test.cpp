@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "tests/e2e/programs.h"
-#include "tests/e2e/same_weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/places.h"
@@ -61,11 +60,11 @@ struct Job {
   Command command;
 
  private:
-  static std::vector<std::string> words(int epochs, std::vector<std::string> options) {
-    options.insert(options.begin(), {ddprun_program(), "--nproc_per_node=" + std::to_string(kRanks)});
-    options.insert(options.end(), {train_program(), std::to_string(epochs), "1", "--log-every=1", "--device=cpu",
-                                   "--snapshot=snapshot.pt"});
-    return options;
+  static Words words(int epochs, const Words& options) {
+    return joined(
+        {{ddprun_program(), "--nproc_per_node=" + std::to_string(kRanks)},
+         options,
+         {train_program(), std::to_string(epochs), "1", "--log-every=1", "--device=cpu", "--snapshot=snapshot.pt"}});
   }
 };
 
@@ -155,10 +154,8 @@ TEST_CASE(
 
 TEST_CASE("workers are added to a job that trains, and removed, however its workers are started", "[kill]") {
   const std::vector<std::string> all{"--in-process", "--prefork", "--memory-snapshots=64M"};
-  for (const std::size_t taken : {std::size_t{0}, all.size()}) {
-    std::vector<std::string> options(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(taken));
-    options.insert(options.begin(), {"--rdzv-id=grows", "--max-restarts=0"});
-    Job job(2000, options);
+  for (const Words& options : {Words{}, all}) {
+    Job job(2000, joined({{"--rdzv-id=grows", "--max-restarts=0"}, options}));
     job.wait_for_epochs(1);
     for (const auto& [act, ranks] : {std::pair{"add-workers", kRanks + 1}, {"remove-workers", kRanks}}) {
       const Mark asked = job.command.mark();
@@ -168,7 +165,7 @@ TEST_CASE("workers are added to a job that trains, and removed, however its work
       const std::string last = std::to_string(ranks - 1);
       const pid_t worker = job.command.wait_for_process("LOCAL_RANK", last, 10s);
       const std::string environment = read_file("/proc/" + std::to_string(worker) + "/environ");
-      if (taken == 0) CHECK_THAT(environment, Catch::Contains("WORLD_SIZE=" + std::to_string(ranks)));
+      if (options.empty()) CHECK_THAT(environment, Catch::Contains("WORLD_SIZE=" + std::to_string(ranks)));
       const Ended status = run({ddprun_program(), "status", "grows", "--json"}, kTrainLimit);
       CHECK_THAT(status.out, Catch::Contains("\"world_size\": " + std::to_string(ranks)));
     }
@@ -188,59 +185,41 @@ TEST_CASE("with --in-process two ranks may be killed at any moment, also in the 
   });
 }
 
-TEST_CASE("a program of the library stays, too, where it says so", "[kill]") {
-  const TempFolder folder;
-  const auto job = [&](const std::vector<std::string>& options) {
-    std::vector<std::string> words{ddprun_program(), "--nproc_per_node=2"};
-    words.insert(words.end(), options.begin(), options.end());
-    words.push_back(programs_folder() + "/staying_worker");
-    return words;
-  };
-  for (const bool stays : {true, false}) {
-    Command command(job(stays ? std::vector<std::string>{"--in-process"} : std::vector<std::string>{}),
-                    {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = folder.path()});
-    const auto process = [&](int rank, int round) {
-      return command.wait_for_output(
-          "^rank " + std::to_string(rank) + " of round " + std::to_string(round) + ": process ([0-9]+)",
-          kTrainLimit)[1];
-    };
-    const std::string before = process(0, 1), victim = process(1, 1);
-    REQUIRE(::kill(std::stoi(victim), SIGKILL) == 0);
-    const bool stayed = process(0, 2) == before;
-    CHECK((stays ? stayed || command.err().find("waiting for rank") != std::string::npos : !stayed));
-    CHECK(process(1, 2) != victim);
-    std::ofstream(folder / "done").close();
-    CHECK(command.wait_exit(kTrainLimit) == exited(0));
-    std::filesystem::remove(folder / "done");
-  }
+namespace {
+
+// Of a rank of staying_worker, once it has begun the round.
+std::string process_of(Command& command, const std::string& rank, const std::string& round) {
+  return command.wait_for_output("^rank " + rank + " of round " + round + ": process ([0-9]+)", kTrainLimit)[1];
 }
+
+}  // namespace
 
 TEST_CASE("the events tell who stayed, and who was too late for it", "[kill]") {
   const TempFolder folder;
-  const auto round_of_rank_0 = [&](Command& command, const std::string& round) {
-    return command.wait_for_output("^rank 0 of round " + round + ": process ([0-9]+)", kTrainLimit)[1];
-  };
-  for (const bool late : {false, true}) {
-    const std::string log = folder / (late ? "late" : "stays");
-    Command command(
-        {ddprun_program(), "--nproc_per_node=2", "--in-process", late ? "--stop-grace=1" : "--stop-grace=30",
-         "--event-log-handler=file:" + log, programs_folder() + "/staying_worker"},
-        {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = folder.path()});
-    const std::string before = round_of_rank_0(command, "1");
-    command.wait_for_output("^rank 1 of round 1", kTrainLimit);
-    if (late) {
+  for (const std::string way : {"stays", "late", "is not to stay"}) {
+    CAPTURE(way);
+    const std::string log = folder / way;
+    std::vector<std::string> words{"--nproc_per_node=2", way == "late" ? "--stop-grace=1" : "--stop-grace=30",
+                                   "--event-log-handler=file:" + log};
+    if (way != "is not to stay") words.push_back("--in-process");
+    words.push_back(programs_folder() + "/staying_worker");
+    Command command(job_of(words), {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = folder.path()});
+    const std::string before = process_of(command, "0", "1"), victim = process_of(command, "1", "1");
+    if (way == "late") {
       std::ofstream(folder / "slow").close();
       command.wait_for_output("^a long step begins", kTrainLimit);
     }
-    REQUIRE(::kill(command.wait_for_process("RANK", "1", kTrainLimit), SIGKILL) == 0);
-    const bool stayed = round_of_rank_0(command, "2") == before;
+    REQUIRE(::kill(std::stoi(victim), SIGKILL) == 0);
+    const bool stayed = process_of(command, "0", "2") == before;
+    CHECK(process_of(command, "1", "2") != victim);
     std::filesystem::remove(folder / "slow");
     std::ofstream(folder / "done").close();
     CHECK(command.wait_exit(kTrainLimit) == exited(0));
     std::filesystem::remove(folder / "done");
-    CHECK(late != (stayed || (!late && command.err().find("waiting for rank") != std::string::npos)));
-    CHECK_THAT(read_file(log), Catch::Contains(stayed ? R"("stayed":"true")" : R"("late":"true")"));
-    CHECK_THAT(read_file(log), !Catch::Contains(stayed ? R"("late":"true")" : R"("stayed":"true")"));
+    const bool was_stuck = way == "stays" && command.err().find("waiting for rank") != std::string::npos;
+    CHECK((stayed || was_stuck) == (way == "stays"));
+    CHECK(has(read_file(log), R"("stayed":"true")") == stayed);
+    CHECK(has(read_file(log), R"("late":"true")") == (!stayed && way != "is not to stay"));
   }
 }
 
@@ -252,10 +231,9 @@ TEST_CASE("what a worker that stays writes belongs to its newest round: for the 
     if (by_rule) words.push_back("--config=job.toml");
     words.push_back(programs_folder() + "/staying_worker");
     Command command(words, {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = folder.path()});
-    for (const char* const rank : {"0", "1"})
-      command.wait_for_output("^rank " + std::string(rank) + " of round 1", kTrainLimit);
-    REQUIRE(::kill(command.wait_for_process("RANK", "1", kTrainLimit), SIGKILL) == 0);
-    command.wait_for_output("^rank 0 of round 2", kTrainLimit);
+    process_of(command, "0", "1");
+    REQUIRE(::kill(std::stoi(process_of(command, "1", "1")), SIGKILL) == 0);
+    process_of(command, "0", "2");
     if (!by_rule) std::ofstream(folder / "fail").close();
     const Ended end = command.wait_exit(kTrainLimit);
     INFO(end.err);

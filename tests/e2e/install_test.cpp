@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
-#include <sstream>
 
+#include "tests/e2e/texts.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/places.h"
@@ -54,9 +54,8 @@ TEST_CASE("the train of a package says in one sentence where it looked for LibTo
 TEST_CASE("the library exports the functions of its public headers, and nothing of what it is made of") {
   const Ended names = run({"nm", "-DC", "--defined-only", programs_folder() + "/../lib/libddprun_ddp.so"}, 60s);
   REQUIRE(names == exited(0));
-  std::istringstream lines(names.out);
   int functions = 0;
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : lines_of(names.out)) {
     CAPTURE(line);
     CHECK(line.find("ddprun::rendezvous") == std::string::npos);
     const auto function = line.find(" T ");

@@ -1,13 +1,10 @@
-// --metrics of real jobs: on one machine, each node's port asked for itself.
+// --metrics of real jobs: on one machine, each node's port asked for itself; and --page in a real browser.
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "rendezvous/base/fd.h"
@@ -29,23 +26,18 @@ namespace {
 constexpr const char* kSteps = "3000";
 const std::map<std::string, std::optional<std::string>> kTells = {{"LOGLEVEL", "INFO"}};  // the port that is taken
 
-Fd connected(int port) {
-  Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// All that comes until the port's end closes. Empty: nothing listens, or nothing came.
+std::string talk(int port, const std::string& bytes) {
+  const Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const timeval limit{.tv_sec = 20};
   setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) fd.reset();
-  return fd;
-}
-
-// All that comes until the port's end closes. Empty: nothing listens, or nothing came.
-std::string talk(int port, const std::string& bytes) {
-  const Fd fd = connected(port);
   std::string out;
-  if (!fd || send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) return out;
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return out;
+  if (send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) return out;
   char some[4096];
   for (ssize_t count; (count = recv(fd.get(), some, sizeof some, 0)) > 0;) out.append(some, count);
   return out;
@@ -95,13 +87,6 @@ bool steps_in(const std::string& text, int round) {
 
 bool has_promtool() { return run({"sh", "-c", "command -v promtool"}, kLimit).code == 0; }
 
-std::string token_file(const TempFolder& folder) {
-  const std::string path = folder / "token";
-  std::ofstream(path) << run({ddprun_program(), "--make-token"}, kLimit).out;
-  std::filesystem::permissions(path, std::filesystem::perms::owner_read);
-  return path;
-}
-
 }  // namespace
 
 TEST_CASE("every node serves the job's metrics and those of its own ranks, as the status tells them",
@@ -130,11 +115,46 @@ TEST_CASE("every node serves the job's metrics and those of its own ranks, as th
   }
 }
 
-TEST_CASE("metrics go on through a restart and the loss of the coordinator", "[metrics][nodes]") {
-  ThreeRanks job(3, {"--rdzv-id=scraped", "--metrics=0", "--nnodes=2:3"}, {programs_folder() + "/hang_worker", kSteps},
-                 kTells);
+// With Prometheus's API, which sends a body of unknown length to HTTP/1.1 only.
+double asked_prometheus(int port, const std::string& query) {
+  const std::string answer = talk(port, "GET /api/v1/query?query=" + query + " HTTP/1.0\r\n\r\n");
+  const json all = json::parse(body_of(answer), nullptr, /*allow_exceptions=*/false);
+  if (!all.is_object() || !all.contains("data") || all["data"]["result"].empty()) return -1;
+  return std::stod(all["data"]["result"][0]["value"][1].get<std::string>());
+}
+
+// Of these nodes; none where no Prometheus is installed.
+std::unique_ptr<Command> prometheus_of(const std::vector<int>& nodes, int port, const TempFolder& folder) {
+  if (run({"sh", "-c", "command -v prometheus"}, kLimit).code != 0) {
+    WARN("without a Prometheus, of Debian's package of that name");
+    return {};
+  }
+  std::string targets;
+  for (const int node : nodes)
+    targets += (targets.empty() ? "" : ", ") + ("\"localhost:" + std::to_string(node) + "\"");
+  folder.write("prometheus.yaml",
+               "global: {scrape_interval: 200ms}\nscrape_configs:\n  - job_name: ddprun\n"
+               "    scrape_timeout: 200ms\n    static_configs: [{targets: [" +
+                   targets + "]}]\n");
+  return std::make_unique<Command>(
+      std::vector<std::string>{"prometheus", "--config.file=prometheus.yaml", "--storage.tsdb.path=data",
+                               "--web.listen-address=127.0.0.1:" + std::to_string(port)},
+      CommandOptions{.cwd = folder.path()});
+}
+
+TEST_CASE("metrics go on through a restart and the loss of the coordinator, and a Prometheus follows them",
+          "[metrics][nodes]") {
+  ThreeRanks job(3, {"--rdzv-id=scraped", "--metrics=0", "--nnodes=2:3"},
+                 {programs_folder() + "/hang_worker", "100000"}, kTells);
   std::vector<int> ports;
   for (auto& agent : job.agents) ports.push_back(port_of(*agent));
+  const TempFolder folder;
+  const int place = free_port();
+  const auto prometheus = prometheus_of(ports, place, folder);
+  const auto tells = [&](const std::string& query, double value) {
+    return !prometheus || eventually([&] { return asked_prometheus(place, query) == value; }, kLimit);
+  };
+  CHECK(tells("sum(ddprun_ready)", 3));
   const std::string before = metrics_when(ports[2], [](const std::string& now) { return steps_in(now, 1); });
   CHECK(value(before, "ddprun_restarts_total{cause=\"crash\"} ") == 0);
   kill(job.worker(1), SIGSEGV);
@@ -150,6 +170,8 @@ TEST_CASE("metrics go on through a restart and the loss of the coordinator", "[m
     CHECK(value(after, "ddprun_step_seconds_count ").value_or(0) > 0);
   }
   CHECK(failures == 1);
+  CHECK(tells("count(ddprun_step)%2Bmin(ddprun_round)*10", 23));
+  CHECK(tells("min(ddprun_restarts_total{cause=%22crash%22})", 1));
   job.agents[0]->kill(SIGKILL);
   for (const int port : {ports[1], ports[2]}) {
     const std::string after = metrics_when(port, [](const std::string& now) { return steps_in(now, 3); });
@@ -157,6 +179,10 @@ TEST_CASE("metrics go on through a restart and the loss of the coordinator", "[m
     CHECK(value(after, "ddprun_restarts_total{cause=\"lost_node\"} ") == 1);
     CHECK(value(after, "ddprun_world_size ") == 2);
   }
+  CHECK(tells("sum(up)", 2));
+  CHECK(tells("min(ddprun_elections_total)%3E%3Dbool%201", 1));
+  CHECK(tells("min(ddprun_restarts_total{cause=%22lost_node%22})", 1));
+  CHECK(tells("sum(ddprun_ready)", 2));
 }
 
 TEST_CASE("a node without a round is alive, but not ready", "[metrics]") {
@@ -264,20 +290,6 @@ TEST_CASE("a certificate that cannot be used is said before the job starts", "[m
   CHECK(job.err.find("ddprun: cannot set up TLS for the metrics: the key " + two.key + " cannot be used: ") == 0);
 }
 
-TEST_CASE("garbage, silent clients and many connections neither stop the job nor its metrics", "[metrics][sanitized]") {
-  Command job({ddprun_program(), "--metrics=0", "--no-python", "sleep", "300"}, {.env = kTells});
-  const int port = port_of(job);
-  std::vector<Fd> silent;
-  for (int i = 0; i < 400; ++i) silent.push_back(connected(port));
-  for (const std::string& garbage : {std::string(20'000, 'x'), std::string("\x16\x03\x01\x00\x05hello"),
-                                     std::string("GET /metrics HTTP/1.1\r\n") + std::string(20'000, 'y')}) {
-    const std::string answer = talk(port, garbage);
-    CHECK(answer.find("\r\n\r\n4") != std::string::npos);
-  }
-  CHECK(is_200(get(port, "/metrics")));
-  CHECK_FALSE(job.ended());
-}
-
 TEST_CASE("a port that is taken is said before the job starts", "[metrics]") {
   Command first({ddprun_program(), "--metrics=0", "--no-python", "sleep", "300"}, {.env = kTells});
   const std::string port = std::to_string(port_of(first));
@@ -291,10 +303,7 @@ TEST_CASE("a port that is taken is said before the job starts", "[metrics]") {
 TEST_CASE("promtool accepts the alert rules, which say what they are to say", "[metrics]") {
   const std::string folder = source_folder() + "/scripts/monitoring";
   CHECK(json::parse(read_file(folder + "/ddprun-grafana.json"))["panels"].size() > 10);
-  if (!has_promtool()) {
-    WARN("skipped: no promtool, of Debian's package prometheus");
-    return;
-  }
+  if (skipped_if(!has_promtool(), "no promtool, of Debian's package prometheus")) return;
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"promtool", "check", "rules", folder + "/ddprun-alerts.yaml"},
         {"promtool", "check", "config", folder + "/prometheus.yaml"},
@@ -302,68 +311,20 @@ TEST_CASE("promtool accepts the alert rules, which say what they are to say", "[
     CHECK(run(words, kLimit) == exited(0));
 }
 
-// With Prometheus's API, which sends a body of unknown length to HTTP/1.1 only.
-double asked_prometheus(int port, const std::string& query) {
-  const std::string answer = talk(port, "GET /api/v1/query?query=" + query + " HTTP/1.0\r\n\r\n");
-  const json all = json::parse(body_of(answer), nullptr, /*allow_exceptions=*/false);
-  if (!all.is_object() || !all.contains("data") || all["data"]["result"].empty()) return -1;
-  return std::stod(all["data"]["result"][0]["value"][1].get<std::string>());
-}
-
-TEST_CASE("a Prometheus follows a job through two restarts and the loss of its coordinator", "[metrics][nodes]") {
-  if (run({"sh", "-c", "command -v prometheus"}, kLimit).code != 0) {
-    WARN("skipped: no prometheus, of Debian's package of that name");
-    return;
-  }
-  ThreeRanks job(3, {"--rdzv-id=followed", "--metrics=0", "--nnodes=2:3"},
-                 {programs_folder() + "/hang_worker", "100000"}, kTells);
-  std::string targets;
-  for (auto& agent : job.agents)
-    targets += (targets.empty() ? "\"localhost:" : ", \"localhost:") + std::to_string(port_of(*agent)) + "\"";
-  const TempFolder folder;
-  folder.write("prometheus.yaml",
-               "global: {scrape_interval: 200ms}\nscrape_configs:\n  - job_name: ddprun\n"
-               "    scrape_timeout: 200ms\n    static_configs: [{targets: [" +
-                   targets + "]}]\n");
-  const int port = free_port();
-  Command prometheus({"prometheus", "--config.file=prometheus.yaml", "--storage.tsdb.path=data",
-                      "--web.listen-address=127.0.0.1:" + std::to_string(port)},
-                     {.cwd = folder.path()});
-  const auto tells = [&](const std::string& query, double value) {
-    return eventually([&] { return asked_prometheus(port, query) == value; }, kLimit);
-  };
-  CHECK(tells("sum(ddprun_ready)", 3));
-  for (const int round : {1, 2}) {
-    kill(job.worker(round, round), SIGSEGV);
-    CHECK(tells("count(ddprun_step)%2Bmin(ddprun_round)*10", 13 + 10 * round));
-    CHECK(tells("min(ddprun_restarts_total{cause=%22crash%22})", round));
-  }
-  job.agents[0]->kill(SIGKILL);
-  CHECK(tells("sum(up)", 2));
-  // One more may be needed where the machine is slow.
-  CHECK(eventually([&] { return asked_prometheus(port, "min(ddprun_elections_total)") >= 1; }, kLimit));
-  CHECK(tells("min(ddprun_restarts_total{cause=%22lost_node%22})", 1));
-  CHECK(tells("sum(ddprun_ready)", 2));
-}
-
-TEST_CASE("promtool reads the metrics", "[metrics]") {
-  if (!has_promtool()) {
-    WARN("skipped: no promtool, of Debian's package prometheus");
-    return;
-  }
+TEST_CASE("promtool and the OpenMetrics parser of prometheus-client read the metrics", "[metrics]") {
   Command job({ddprun_program(), "--metrics=0", "--no-python", "sleep", "300"}, {.env = kTells});
-  const std::string text = body_of(get(port_of(job), "/metrics"));
+  const int port = port_of(job);
+  const std::string text = body_of(get(port, "/metrics"));
   CHECK(text.find("ddprun_uptime_seconds") != std::string::npos);
-  CHECK(run({"promtool", "check", "metrics"}, kLimit, {.input = text}) == exited(0));
-}
-
-TEST_CASE("the OpenMetrics parser of prometheus-client reads the metrics", "[metrics]") {
+  if (has_promtool())
+    CHECK(run({"promtool", "check", "metrics"}, kLimit, {.input = text}) == exited(0));
+  else
+    WARN("skipped: no promtool, of Debian's package prometheus");
   if (run({venv_python(), "-c", "import prometheus_client"}, kLimit).code != 0) {
     WARN("skipped: no prometheus-client in .venv (scripts/setup.sh --test)");
     return;
   }
-  Command job({ddprun_program(), "--metrics=0", "--no-python", "sleep", "300"}, {.env = kTells});
-  const std::string answer = get(port_of(job), "/metrics", "Accept: application/openmetrics-text; version=1.0.0\r\n");
+  const std::string answer = get(port, "/metrics", "Accept: application/openmetrics-text; version=1.0.0\r\n");
   CHECK(answer.find("\r\nContent-Type: application/openmetrics-text; version=1.0.0;") != std::string::npos);
   const std::string parser =
       "import sys; from prometheus_client.openmetrics import parser\n"
@@ -371,4 +332,23 @@ TEST_CASE("the OpenMetrics parser of prometheus-client reads the metrics", "[met
   const Ended read = run({venv_python(), "-c", parser}, kLimit, {.input = body_of(answer)});
   CHECK(read == exited(0));
   CHECK(std::stoi("0" + read.out) > 15);
+}
+
+TEST_CASE("a browser shows the job, a restart, the loss of its agent, and its report", "[page]") {
+  const TempFolder folder;
+  const Ended ended = run({venv_python(), source_folder() + "/tests/e2e/page/browse.py", ddprun_program(),
+                           programs_folder() + "/hang_worker", folder.path()},
+                          600s);
+  if (ended.code == 77) {
+    WARN(ended.out);
+    return;
+  }
+  CAPTURE(ended.out, ended.err);
+  CHECK(ended == exited(0));
+}
+
+TEST_CASE("a page without a port for it is refused", "[page]") {
+  const Ended ended = run({ddprun_program(), "--page", "--no-python", "true"}, kLimit);
+  CHECK(ended.code == 2);
+  CHECK(ended.err.find("--page is given without --metrics") != std::string::npos);
 }

@@ -40,29 +40,40 @@ bool can_be_listened_on(int port) try {
   return false;
 }
 
+// All addresses here belong to one machine, so the options say which node has the coordinator.
+const std::vector<std::string> kHost{"--rdzv-conf=is_host=true"}, kGuest{"--rdzv-conf=is_host=false"};
+
 struct Nodes {
   explicit Nodes(std::vector<std::string> options) : options(std::move(options)) {}
 
   // Adds a node; its own options come after the job's.
-  Command& add(const std::vector<std::string>& own = {}, const std::string& script = kWorker) {
-    std::vector<std::string> words = options;
-    words.insert(words.end(), own.begin(), own.end());
-    agents.push_back(std::make_unique<Command>(shell_job(words, script), CommandOptions{.cwd = folder.path()}));
+  Command& add(const std::vector<std::string>& own = {}, const std::string& script = kWorker, bool terminal = false) {
+    agents.push_back(std::make_unique<Command>(shell_job(joined({options, own}), script),
+                                               CommandOptions{.cwd = folder.path(), .terminal = terminal}));
     return *agents.back();
   }
-  Command& add_on_terminal(const std::vector<std::string>& own) {
-    std::vector<std::string> words = options;
-    words.insert(words.end(), own.begin(), own.end());
-    agents.push_back(
-        std::make_unique<Command>(shell_job(words, kWorker), CommandOptions{.cwd = folder.path(), .terminal = true}));
-    return *agents.back();
+  // Adds so many by their node ranks, or the first one as the coordinator's; all are in the first round.
+  void start_static(std::size_t count) {
+    for (std::size_t rank = 0; rank < count; ++rank) add({"--node-rank=" + std::to_string(rank)});
+    for (auto& agent : agents) agent->wait_for_output("up 1/", kLimit);
+  }
+  void start_elastic(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) add(i == 0 ? kHost : kGuest);
+    for (auto& agent : agents) agent->wait_for_output("up 1/\\d/" + std::to_string(count) + "/0", kLimit);
   }
   Command& operator[](std::size_t node) { return *agents.at(node); }
 
   void wait_for_round(const std::string& round_rank_world, std::size_t node) {
-    agents.at(node)->wait_for_output("up " + round_rank_world + "/", kLimit);
+    agents.at(node)->wait_for_output("up " + round_rank_world, kLimit);
+  }
+  void wait_for(const std::string& round_rank_world, const std::vector<std::size_t>& which) {
+    for (const std::size_t node : which) wait_for_round(round_rank_world, node);
   }
   void let_workers_end() const { folder.write("go", ""); }
+  void end_well(const std::vector<std::size_t>& which) {
+    let_workers_end();
+    for (const std::size_t node : which) CHECK(agents.at(node)->wait_exit(kLimit).code == 0);
+  }
   void all_end_well() {
     let_workers_end();
     for (auto& agent : agents) CHECK(agent->wait_exit(kLimit).code == 0);
@@ -82,9 +93,6 @@ std::vector<std::string> elastic(const std::string& nodes) {
           "--rdzv-id=job"};
 }
 
-// All addresses here belong to one machine, so the options say which node has the coordinator.
-const std::vector<std::string> kHost{"--rdzv-conf=is_host=true"}, kGuest{"--rdzv-conf=is_host=false"};
-
 }  // namespace
 
 TEST_CASE("static nodes, started in any order, form one world by their node ranks", "[nodes][fast]") {
@@ -92,9 +100,9 @@ TEST_CASE("static nodes, started in any order, form one world by their node rank
   nodes.add({"--node-rank=2", "--nproc-per-node=1"});
   nodes.add({"--node-rank=0", "--nproc-per-node=2"});
   nodes.add({"--node-rank=1", "--nproc-per-node=3"});
-  nodes.wait_for_round("1/5/6", 0);
-  for (const char* rank : {"0", "1"}) nodes.wait_for_round(std::string("1/") + rank + "/6", 1);
-  for (const char* rank : {"2", "3", "4"}) nodes.wait_for_round(std::string("1/") + rank + "/6", 2);
+  nodes.wait_for_round("1/5/6/", 0);
+  for (const char* rank : {"0", "1"}) nodes.wait_for_round(std::string("1/") + rank + "/6/", 1);
+  for (const char* rank : {"2", "3", "4"}) nodes.wait_for_round(std::string("1/") + rank + "/6/", 2);
   nodes.all_end_well();
   for (auto& agent : nodes.agents) CHECK(agent->err().find("ddprun: the job") == std::string::npos);
 }
@@ -151,39 +159,29 @@ TEST_CASE("the other nodes know why the job failed before the failed one's other
 }
 
 TEST_CASE("a node that is killed is missed at once: the survivors regroup, with new ranks", "[nodes][fast]") {
+  const std::size_t victim = GENERATE(1u, 2u);
   Nodes nodes(elastic("2:3"));
-  nodes.add(kHost);
-  for (int i = 0; i < 2; ++i) nodes.add(kGuest);
-  for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/[0-2]/3/0", kLimit);
-  const int victim = GENERATE(1, 2);
-  nodes[static_cast<std::size_t>(victim)].kill(SIGKILL);  // its keeper; the agent ends with it
-  const std::size_t other = 3 - static_cast<std::size_t>(victim);
-  nodes[0].wait_for_output("up 2/[01]/2/0", kLimit);
-  nodes[other].wait_for_output("up 2/[01]/2/0", kLimit);
+  if (victim == 2) nodes.options.push_back("--token-file=" + token_file(nodes.folder));
+  nodes.start_elastic(3);
+  nodes[victim].kill(SIGKILL);  // its keeper; the agent ends with it
+  nodes.wait_for("2/[01]/2/0", {0, 3 - victim});
   CHECK(has(nodes[0].err(), "was lost: the other side closed the connection: a new round begins."));
-  nodes.let_workers_end();
-  CHECK(nodes[0].wait_exit(kLimit).code == 0);
-  CHECK(nodes[other].wait_exit(kLimit).code == 0);
-  CHECK(nodes[static_cast<std::size_t>(victim)].all_gone(gone_within()));
+  nodes.end_well({0, 3 - victim});
+  CHECK(nodes[victim].all_gone(gone_within()));
 }
 
 // The leftovers belong to another user and cannot be killed: the sweep takes its full ten seconds, the lease is five.
 TEST_CASE("a node goes on saying that it lives while it ends what its workers left behind", "[nodes]") {
-  if (geteuid() != 0) {
-    WARN("skipped: it needs to be root");
-    return;
-  }
+  if (skipped_if(geteuid() != 0, "it needs to be root")) return;
   Nodes nodes(elastic("1:2"));
   const TempFolder folder;
   fs::copy_file("/usr/bin/setpriv", folder / "become");
   fs::permissions(folder.path(), fs::perms(0755));
   fs::permissions(folder / "become", fs::perms(04755));
   const auto start = [&](const std::vector<std::string>& own, const std::string& script) {
-    std::vector<std::string> options = nodes.options,
-                             words{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
-    options.insert(options.end(), own.begin(), own.end());
-    const auto job = shell_job(options, "[ $DDPRUN_ROUND = 1 ] || exec echo up $DDPRUN_ROUND/$WORLD_SIZE; " + script);
-    words.insert(words.end(), job.begin(), job.end());
+    const auto job = shell_job(joined({nodes.options, own}),
+                               "[ $DDPRUN_ROUND = 1 ] || exec echo up $DDPRUN_ROUND/$WORLD_SIZE; " + script);
+    const Words words = joined({{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"}, job});
     nodes.agents.push_back(std::make_unique<Command>(words, CommandOptions{.cwd = folder.path()}));
   };
   start(kHost, "exec sleep 600");
@@ -201,23 +199,20 @@ TEST_CASE("a node goes on saying that it lives while it ends what its workers le
 TEST_CASE("a node that joins ends the round politely and is in the next one", "[nodes][sanitized]") {
   Nodes nodes(elastic("1:3"));
   nodes.add({"--rdzv-conf=last_call_timeout=1,is_host=true"});
-  nodes.wait_for_round("1/0/1", 0);
+  nodes.wait_for_round("1/0/1/", 0);
   nodes.add(kGuest);
-  nodes.wait_for_round("2/0/2", 0);
-  nodes.wait_for_round("2/1/2", 1);
+  nodes.wait_for_round("2/0/2/", 0);
+  nodes.wait_for_round("2/1/2/", 1);
   CHECK(has(nodes[0].out(), "told"));
   nodes.all_end_well();
 }
 
 TEST_CASE("SIGTERM lets one node go where enough stay, and ends the job where not", "[nodes]") {
   Nodes nodes(elastic("2:3"));
-  nodes.add(kHost);
-  for (int i = 0; i < 2; ++i) nodes.add(kGuest);
-  for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/[0-2]/3/0", kLimit);
+  nodes.start_elastic(3);
   nodes[2].kill(SIGTERM);
   CHECK(nodes[2].wait_exit(kLimit).code == 143);
-  nodes[0].wait_for_output("up 2/[01]/2/0", kLimit);
-  nodes[1].wait_for_output("up 2/[01]/2/0", kLimit);
+  nodes.wait_for("2/[01]/2/0", {0, 1});
   nodes[1].kill(SIGTERM);
   CHECK(nodes[1].wait_exit(kLimit).code == 143);
   CHECK(nodes[0].wait_exit(kLimit).code == 143);
@@ -232,23 +227,20 @@ TEST_CASE("a node that its probe or a worker's exit code tells of a preemption l
   nodes.add(kHost, saves);
   nodes.add({kGuest.front(), "--preemption-probe=./node-1-is-preempted"}, saves);
   nodes.add({kGuest.front(), "--preemption-probe=./node-2-is-preempted"}, saves);
-  for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/[0-2]/3/0", kLimit);
+  nodes.wait_for("1/[0-2]/3/0", {0, 1, 2});
   nodes.folder.write("node-1-is-preempted", "");
   CHECK(nodes[1].wait_exit(kLimit).code == 75);
-  for (const std::size_t i : {0, 2}) nodes[i].wait_for_output("up 2/[01]/2/0", kLimit);
+  nodes.wait_for("2/[01]/2/0", {0, 2});
   kill(nodes[2].wait_for_process("DDPRUN_ROUND", "2", kLimit), SIGUSR2);
   CHECK(nodes[2].wait_exit(kLimit).code == 75);
   CHECK(has(nodes[2].err(), "exited with code 31: it is preempted, and has saved"));
-  nodes[0].wait_for_output("up 3/0/1/0", kLimit);
-  nodes.let_workers_end();
-  CHECK(nodes[0].wait_exit(kLimit).code == 0);
+  nodes.wait_for_round("3/0/1/0", 0);
+  nodes.end_well({0});
 }
 
 TEST_CASE("Ctrl-C on one node ends the job on all", "[nodes][fast]") {
   Nodes nodes(fixed(2, free_port()));
-  nodes.add({"--node-rank=0"});
-  nodes.add({"--node-rank=1"});
-  for (std::size_t i = 0; i < 2; ++i) nodes[i].wait_for_output("up 1/", kLimit);
+  nodes.start_static(2);
   nodes[1].kill(SIGINT);
   for (std::size_t i = 0; i < 2; ++i) CHECK(nodes[i].wait_exit(kLimit).code == 130);
   CHECK(has(nodes[0].err(), "interrupted on "));
@@ -256,32 +248,24 @@ TEST_CASE("Ctrl-C on one node ends the job on all", "[nodes][fast]") {
 
 TEST_CASE("a node too many waits as a spare, and ends well when it was never needed", "[nodes]") {
   Nodes nodes(elastic("2:2"));
-  nodes.add(kHost);
-  nodes.add(kGuest);
-  for (std::size_t i = 0; i < 2; ++i) nodes[i].wait_for_output("up 1/[01]/2/0", kLimit);
+  nodes.start_elastic(2);
   Command& spare = nodes.add(kGuest);
   spare.wait_for_output("this one is a spare", kLimit);
   if (GENERATE(false, true)) {
     nodes[1].kill(SIGKILL);
-    spare.wait_for_output("up 2/1/2/0", kLimit);
-    nodes.let_workers_end();
+    nodes.wait_for_round("2/1/2/0", 2);
   }
-  nodes.let_workers_end();
-  CHECK(nodes[0].wait_exit(kLimit).code == 0);
-  CHECK(spare.wait_exit(kLimit).code == 0);
+  nodes.end_well({0, 2});
 }
 
 TEST_CASE("a spare finds the coordinator that is elected, and takes the lost node's place", "[nodes][sanitized]") {
   Nodes nodes(elastic("2:3"));
-  nodes.add(kHost);
-  for (int i = 0; i < 2; ++i) nodes.add(kGuest);
-  for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/[0-2]/3/0", kLimit);
+  nodes.start_elastic(3);
   Command& spare = nodes.add(kGuest);
   spare.wait_for_output("this one is a spare", kLimit);
   nodes[0].kill(SIGKILL);  // the only endpoint that the spare was given
-  spare.wait_for_output("up \\d/2/3/0", kLimit);
-  nodes.let_workers_end();
-  for (std::size_t i = 1; i < 4; ++i) CHECK(nodes[i].wait_exit(kLimit).code == 0);
+  nodes.wait_for_round("\\d/2/3/0", 3);
+  nodes.end_well({1, 2, 3});
 }
 
 TEST_CASE("what cannot be one job is refused with the difference, and the others go on", "[nodes]") {
@@ -294,33 +278,21 @@ TEST_CASE("what cannot be one job is refused with the difference, and the others
   };
   refused({"--node-rank=1", "--nnodes=3"}, "--nnodes is 3 here and 2 in the job");
   refused({"--node-rank=0", "--rdzv-conf=is_host=false"}, "node rank 0 is requested by ");
+  refused({"--node-rank=1", "--rdzv-id=other", "--rdzv-conf=join_timeout=1"}, "it belongs to another job (--rdzv-id)");
   nodes.add({"--node-rank=1"});
-  nodes.wait_for_round("1/0/2", 0);
-  nodes.let_workers_end();
-  CHECK(nodes[0].wait_exit(kLimit).code == 0);
-  CHECK(nodes.agents.back()->wait_exit(kLimit).code == 0);
+  nodes.wait_for_round("1/0/2/", 0);
+  nodes.end_well({0, nodes.agents.size() - 1});
 }
 
 TEST_CASE("on a terminal one line lives while nodes are waited for, and is gone when they are here", "[nodes]") {
   Nodes nodes(fixed(2, free_port()));
   nodes.options.push_back("--nproc-per-node=2");
-  Command& waiting = nodes.add_on_terminal({"--node-rank=0"});
+  Command& waiting = nodes.add({"--node-rank=0"}, kWorker, /*terminal=*/true);
   waiting.wait_for_output("\\r\x1b\\[Kddprun: 1 of 2 nodes, 2 of 4 workers, waiting for node 1, \\d+ s\r", kLimit);
   CHECK(waiting.out().find('\n') == std::string::npos);
   nodes.add({"--node-rank=1"});
-  nodes.wait_for_round("1/0/4", 0);
+  nodes.wait_for_round("1/0/4/", 0);
   CHECK_FALSE(has(waiting.out(), " s\n"));
-  nodes.all_end_well();
-}
-
-TEST_CASE("in a log who is waited for is a line for each change", "[nodes]") {
-  Nodes nodes(fixed(3, free_port()));
-  nodes.add({"--node-rank=0"});
-  nodes[0].wait_for_output("ddprun: 1 of 3 nodes, 1 of 3 workers, waiting for node 1, node 2.\n", kLimit);
-  nodes.add({"--node-rank=2"});
-  nodes[0].wait_for_output("ddprun: 2 of 3 nodes, 2 of 3 workers, waiting for node 1.\n", kLimit);
-  nodes.add({"--node-rank=1"});
-  for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/", kLimit);
   nodes.all_end_well();
 }
 
@@ -344,36 +316,19 @@ TEST_CASE("the store of every round is at another of the ports that it may have"
 
 TEST_CASE("one token, and nobody without it joins", "[nodes][sanitized]") {
   Nodes nodes(fixed(2, free_port()));
-  nodes.folder.write("token", "0123456789abcdef0123456789abcdef\n");
-  nodes.folder.write("wrong", "f123456789abcdef0123456789abcdef\n");
+  for (const char* name : {"token", "wrong"}) token_file(nodes.folder, name);
   nodes.add({"--node-rank=0", "--token-file=token"});
   Command& stranger = nodes.add({"--node-rank=1", "--token-file=wrong", "--rdzv-conf=join_timeout=1"});
   CHECK(stranger.wait_exit(kLimit).code == 69);
   nodes.add({"--node-rank=1", "--token-file=token"});
-  nodes.wait_for_round("1/1/2", 2);
-  nodes.let_workers_end();
-  CHECK(nodes[0].wait_exit(kLimit).code == 0);
-  CHECK(nodes[2].wait_exit(kLimit).code == 0);
-}
-
-TEST_CASE("of a node that is killed the others hear that it closed its connection, under a token, too", "[nodes]") {
-  Nodes nodes(elastic("1:2"));
-  nodes.folder.write("token", "0123456789abcdef0123456789abcdef\n");
-  nodes.add({"--rdzv-conf=is_host=true", "--token-file=token"});
-  nodes.add({"--rdzv-conf=is_host=false", "--token-file=token"});
-  for (std::size_t i = 0; i < 2; ++i) nodes[i].wait_for_output("up 1/", kLimit);  // in either order
-  nodes[1].kill(SIGKILL);
-  nodes.wait_for_round("2/0/1", 0);
-  CHECK(has(nodes[0].err(), "was lost: the other side closed the connection"));
-  nodes.let_workers_end();
-  CHECK(nodes[0].wait_exit(kLimit).code == 0);
+  nodes.wait_for_round("1/1/2/", 2);
+  nodes.end_well({0, 2});
 }
 
 TEST_CASE("with --store-proxy, and with a token, workers find the round's store at their own agent", "[nodes][fast]") {
   const bool by_token = GENERATE(false, true);
   Nodes nodes(fixed(2, free_port()));
-  nodes.folder.write("token", "0123456789abcdef0123456789abcdef\n");
-  std::filesystem::permissions(nodes.folder.path() / "token", std::filesystem::perms::owner_read);
+  token_file(nodes.folder);
   const std::string way = by_token ? "--token-file=token" : "--store-proxy";
   const std::string worker =
       "echo \"store $MASTER_ADDR $MASTER_PORT $DDPRUN_MASTER_PORT\"; "
@@ -409,9 +364,7 @@ TEST_CASE("when a job is stopped nobody is told that the store is gone, though a
 
 TEST_CASE("of two nodes, without the one that coordinates, the other ends the job, to be requeued", "[nodes]") {
   Nodes nodes(fixed(2, free_port()));
-  nodes.add({"--node-rank=0"});
-  nodes.add({"--node-rank=1"});
-  for (std::size_t i = 0; i < 2; ++i) nodes[i].wait_for_output("up 1/", kLimit);
+  nodes.start_static(2);
   nodes[0].kill(SIGKILL);
   const Ended left = nodes[1].wait_exit(kLimit);
   CHECK(left.code == 75);
@@ -420,20 +373,17 @@ TEST_CASE("of two nodes, without the one that coordinates, the other ends the jo
 
 TEST_CASE("two of three static nodes are killed and started again: the third one begins anew with them", "[nodes]") {
   Nodes nodes(fixed(3, free_port()));
-  for (const char* rank : {"0", "1", "2"}) nodes.add({"--node-rank", rank});
-  for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/", kLimit);
+  nodes.start_static(3);
   for (std::size_t i = 0; i < 2; ++i) nodes[i].kill(SIGKILL);
   nodes[2].wait_for_output("this node stops its workers and waits 5 s", kLimit);
   for (const char* rank : {"0", "1"}) nodes.add({"--node-rank", rank});
-  for (std::size_t i = 2; i < 5; ++i) nodes[i].wait_for_output("up 2/\\d/3/0", kLimit);
-  nodes.let_workers_end();
-  for (std::size_t i = 2; i < 5; ++i) CHECK(nodes[i].wait_exit(kLimit).code == 0);
+  nodes.wait_for("2/\\d/3/0", {2, 3, 4});
+  nodes.end_well({2, 3, 4});
 }
 
 TEST_CASE("of three nodes the last one that is left ends soon, to be requeued", "[nodes]") {
   Nodes nodes(fixed(3, free_port()));
-  for (const char* rank : {"0", "1", "2"}) nodes.add({"--node-rank", rank});
-  for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/", kLimit);
+  nodes.start_static(3);
   for (std::size_t i = 0; i < 2; ++i) nodes[i].kill(SIGKILL);
   CHECK(nodes[2].wait_exit(20s).code == 75);  // before it would give up looking
 }
@@ -441,9 +391,7 @@ TEST_CASE("of three nodes the last one that is left ends soon, to be requeued", 
 TEST_CASE("a static job whose lost node does not return ends with the code that asks for another start", "[nodes]") {
   Nodes nodes(fixed(2, free_port()));
   nodes.options.push_back("--rdzv-conf=join_timeout=6");
-  nodes.add({"--node-rank=0"});
-  nodes.add({"--node-rank=1"});
-  for (std::size_t i = 0; i < 2; ++i) nodes[i].wait_for_output("up 1/", kLimit);
+  nodes.start_static(2);
   nodes[1].kill(SIGKILL);
   const Ended left = nodes[0].wait_exit(kLimit);
   CHECK(left.code == 75);
@@ -453,34 +401,26 @@ TEST_CASE("a static job whose lost node does not return ends with the code that 
 TEST_CASE("three nodes lose the one that coordinates: the others go on, and it joins again where it was",
           "[nodes][fast]") {
   Nodes nodes(elastic("2:3"));
-  nodes.add(kHost);
-  nodes.add(kGuest);
-  nodes.add(kGuest);
-  for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/\\d/3/0", kLimit);
+  nodes.start_elastic(3);
   nodes[0].kill(SIGKILL);
-  for (std::size_t i = 1; i < 3; ++i) nodes[i].wait_for_output("up 2/\\d/2/0", kLimit);
+  nodes.wait_for("2/\\d/2/0", {1, 2});
   CHECK(has(nodes[1].err(), ", the coordinator, was lost: a new round begins."));
   nodes.add(kHost);  // it acts as the first node until it is contacted
-  nodes.wait_for_round("3/2/3", 3);
-  nodes.let_workers_end();
-  for (std::size_t i = 1; i < 4; ++i) CHECK(nodes[i].wait_exit(kLimit).code == 0);
+  nodes.wait_for_round("3/2/3/", 3);
+  nodes.end_well({1, 2, 3});
 }
 
 TEST_CASE("a node that coordinates and leaves hands over, to the last one that is left", "[nodes]") {
   Nodes nodes(elastic("1:3"));
-  nodes.add(kHost);
-  nodes.add(kGuest);
-  nodes.add(kGuest);
-  for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/\\d/3/0", kLimit);
+  nodes.start_elastic(3);
   nodes[0].kill(SIGTERM);
   CHECK(nodes[0].wait_exit(kLimit).code == 143);  // its worker reports no snapshot
-  for (std::size_t i = 1; i < 3; ++i) nodes[i].wait_for_output("up \\d/\\d/2/0", kLimit);
+  nodes.wait_for("\\d/\\d/2/0", {1, 2});
   const std::size_t second = has(nodes[1].out(), "/0/2/0") ? 1 : 2, last = 3 - second;
   nodes[second].kill(SIGTERM);
   CHECK(nodes[second].wait_exit(kLimit).code == 143);
-  nodes[last].wait_for_output("up \\d/0/1/0", kLimit);
-  nodes.let_workers_end();
-  CHECK(nodes[last].wait_exit(kLimit).code == 0);
+  nodes.wait_for_round("\\d/0/1/0", last);
+  nodes.end_well({last});
 }
 
 TEST_CASE("late nodes find the coordinator at any of the places named", "[nodes]") {
@@ -505,13 +445,12 @@ TEST_CASE("late nodes find the coordinator at any of the places named", "[nodes]
     nodes.add();
     REQUIRE(eventually([&] { return is_taken(port); }, kLimit));
   }
-  for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up \\d/\\d/3/0", kLimit);
+  nodes.wait_for("\\d/\\d/3/0", {0, 1, 2});
   nodes[0].kill(SIGKILL);
-  for (std::size_t i = 1; i < 3; ++i) nodes[i].wait_for_output("up \\d/\\d/2/0", kLimit);
+  nodes.wait_for("\\d/\\d/2/0", {1, 2});
   nodes.add();  // at the first endpoint, where a new job would begin if the old one did not continue at the others
-  nodes[3].wait_for_output("up \\d/2/3/0", kLimit);
-  nodes.let_workers_end();
-  for (std::size_t i = 1; i < 4; ++i) CHECK(nodes[i].wait_exit(kLimit).code == 0);
+  nodes.wait_for_round("\\d/2/3/0", 3);
+  nodes.end_well({1, 2, 3});
 }
 
 // Held first by a connection that has just ended, then by a program that never answers.
@@ -533,7 +472,7 @@ TEST_CASE("where the meeting place's port is held the nodes say so at once, and 
                                  " \\(Address already in use\\), and tries again",
                              kLimit);
   holder.reset();
-  for (std::size_t i = 0; i < 2; ++i) nodes[i].wait_for_output("up 1/\\d/2/0", kLimit);
+  nodes.wait_for("1/\\d/2/0", {0, 1});
   nodes.all_end_well();
 }
 

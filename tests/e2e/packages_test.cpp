@@ -45,13 +45,6 @@ std::set<std::string> files_below(const fs::path& folder) {
   return out;
 }
 
-std::set<std::string> lines_of(const std::string& text) {
-  std::set<std::string> out;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) out.insert(line);
-  return out;
-}
-
 // A new project that needs ddprun's package for CMake, with further words for find_package.
 Ended configure(const TempFolder& folder, const std::string& prefix, const std::string& components) {
   folder.write("main.cpp", "#include \"ddprun/worker_channel.h\"\nint main() {}\n");
@@ -89,19 +82,19 @@ TEST_CASE("the wheel runs jobs in a bare environment, by its Python, and leaves 
       .env = {{"PATH", (folder / "path").string() + ":" + kSearched}, {"PYTHON_EXEC", std::nullopt}},
       .cwd = folder.path()};
   const std::string python = venv + "/bin/python3";
-  const std::set<std::string> both{"rank 0 by " + python, "rank 1 by " + python};
+  const std::vector<std::string> both{"rank 0 by " + python, "rank 1 by " + python};
   const Ended job = run({ddprun, "--nproc-per-node=2", "job.py"}, kLimit, bare);
   CHECK(job == exited(0));
-  CHECK(lines_of(job.out) == both);
+  CHECK(sorted_lines(job.out) == both);
   CHECK(has(run({ddprun, "--print-config", "job.py"}, kLimit, bare).out,
             "# Python: " + python + ", of the virtual environment that ddprun is in.\n"));
   CHECK(has(run({ddprun, "--dry-run", "job.py"}, kLimit, bare).out, "Python: " + python + ", of the virtual"));
   const Ended module = run({python, "-m", "ddprun", "--nproc-per-node=2", "job.py"}, kLimit, bare);
-  CHECK(lines_of(module.out) == both);
+  CHECK(sorted_lines(module.out) == both);
 
   // With a token the module for TLS is opened; both modules get their libraries from the wheel.
   fs::permissions(folder.write("token", run({ddprun, "--make-token"}, kLimit, bare).out), fs::perms::owner_read);
-  CHECK(lines_of(run({ddprun, "--nproc-per-node=2", "--token-file=token", "job.py"}, kLimit, bare).out) == both);
+  CHECK(sorted_lines(run({ddprun, "--nproc-per-node=2", "--token-file=token", "job.py"}, kLimit, bare).out) == both);
   for (const auto& [name, library] : {std::pair{"tls", "libcrypto.so.3"}, std::pair{"stacks", "libelf.so.1"}}) {
     const std::string modules = venv + "/lib/ddprun/";
     const Ended libraries = run({"ldd", modules + "libddprun_" + name + ".so"}, kLimit);
@@ -180,10 +173,10 @@ TEST_CASE("the Debian package of the launcher is without fault, runs jobs, and i
   folder.write("job.py", kScript);
   const CommandOptions bare{.env = {{"PATH", kSearched}, {"PYTHON_EXEC", std::nullopt}}, .cwd = folder.path()};
   const std::string ddprun = system.root() + "/usr/bin/ddprun";
-  const std::set<std::string> both{"rank 0 by /usr/bin/python3", "rank 1 by /usr/bin/python3"};
-  CHECK(lines_of(run({ddprun, "--nproc-per-node=2", "job.py"}, kLimit, bare).out) == both);
+  const std::vector<std::string> both{"rank 0 by /usr/bin/python3", "rank 1 by /usr/bin/python3"};
+  CHECK(sorted_lines(run({ddprun, "--nproc-per-node=2", "job.py"}, kLimit, bare).out) == both);
   fs::permissions(folder.write("token", run({ddprun, "--make-token"}, kLimit, bare).out), fs::perms::owner_read);
-  CHECK(lines_of(run({ddprun, "--nproc-per-node=2", "--token-file=token", "job.py"}, kLimit, bare).out) == both);
+  CHECK(sorted_lines(run({ddprun, "--nproc-per-node=2", "--token-file=token", "job.py"}, kLimit, bare).out) == both);
   for (const char* file : {"share/man/man1/ddprun.1.gz", "share/bash-completion/completions/ddprun",
                            "share/zsh/vendor-completions/_ddprun", "share/doc/ddprun/ddprun.cdx.json"}) {
     INFO(file);
@@ -239,19 +232,15 @@ Ended in_bare_system(const std::string& script, const std::vector<std::string>& 
       "done\n"
       "for file in asio.hpp zlib.h pcre2.h; do mount --bind /dev/null /usr/include/$file; done\n"
       "mount -t tmpfs none /usr/lib/$(gcc -print-multiarch)/cmake\n";
-  std::vector<std::string> argv{"unshare", "--mount", "--net", "sh", "-ec", kHide + script, "sh"};
-  argv.insert(argv.end(), words.begin(), words.end());
-  return run(argv, soaking() ? 2 * kBuildLimit : kBuildLimit,
+  return run(joined({{"unshare", "--mount", "--net", "sh", "-ec", kHide + script, "sh"}, words}),
+             soaking() ? 2 * kBuildLimit : kBuildLimit,
              {.env = {{"PATH", kSearched}, {"CMAKE_PREFIX_PATH", std::nullopt}}});
 }
 
 }  // namespace
 
 TEST_CASE("the kit for GPUs runs where it is unpacked, and its sources are built without a header of the system") {
-  if (::geteuid() != 0) {
-    WARN("skipped: only as root");
-    return;
-  }
+  if (skipped_if(::geteuid() != 0, "only as root")) return;
   const TempFolder folder;
   const std::vector<fs::path> made = packages("gpu-kit", folder / "kits");
   REQUIRE(made.size() == 1);
@@ -303,10 +292,7 @@ TEST_CASE("the kit for GPUs says for which LibTorch it is") {
 }
 
 TEST_CASE("the Debian package of the launcher is installed and removed by apt in a new Debian") {
-  if (!soaking() || ::geteuid() != 0) {
-    WARN("skipped: only with DDPRUN_SOAK=1, as root");
-    return;
-  }
+  if (skipped_if(!soaking() || ::geteuid() != 0, "only with DDPRUN_SOAK=1, as root")) return;
   const TempFolder folder;
   const std::vector<fs::path> debs = packages("deb", folder / "debs", {"--without-train"});
   const std::string root = folder / "debian";
@@ -325,8 +311,8 @@ TEST_CASE("the Debian package of the launcher is installed and removed by apt in
           exited(0));
   const std::string before = inside(list).out;
   REQUIRE(inside("apt-get install -y --no-install-recommends /ddprun.deb") == exited(0));
-  CHECK(lines_of(inside("ddprun --nproc-per-node=2 /job.py").out) ==
-        std::set<std::string>{"rank 0 by /usr/bin/python3", "rank 1 by /usr/bin/python3"});
+  CHECK(sorted_lines(inside("ddprun --nproc-per-node=2 /job.py").out) ==
+        std::vector<std::string>{"rank 0 by /usr/bin/python3", "rank 1 by /usr/bin/python3"});
   REQUIRE(inside("apt-get purge -y ddprun") == exited(0));
   CHECK(inside(list).out == before);
 }

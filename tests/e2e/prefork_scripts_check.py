@@ -44,7 +44,6 @@ class Script:
 
 
 TABLE = [
-    Script("ddp_tutorial", "ddp_tutorial.py"),
     Script("loader_fork", "loader_fork.py"),
     Script("loader_spawn", "loader_spawn.py --epochs 2"),
     Script("mp_spawn", "mp_spawn.py"),

@@ -21,7 +21,7 @@ Ended preforked(const std::string& python, std::vector<std::string> words) {
 
 TEST_CASE("stock scripts print with --prefork what they print without") {
   std::vector<std::string> words{torch_python(), source_folder() + "/tests/e2e/prefork_scripts_check.py", kDdprun};
-  if (!soaking()) words.insert(words.end(), {"ddp_tutorial", "whole"});
+  if (!soaking()) words.insert(words.end(), {"loader_fork", "whole"});
   const Ended ended = run(words, soaking() ? 3600s : 900s, {.env = {{"PYTHON_EXEC", torch_python()}}});
   CHECK(ended == exited(0));
   CHECK_FALSE(has(ended.out, "DIFFERS"));

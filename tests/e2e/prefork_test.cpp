@@ -1,6 +1,5 @@
 // Workers that are forked from a template (--prefork): nothing about them differs from those that are exec'd, whatever
 // becomes of the template.
-#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -21,22 +20,8 @@ namespace {
 const std::string kWorker = programs_folder() + "/prefork_worker";
 constexpr auto kSuiteLimit = 600s;
 
-std::vector<std::string> sorted_lines(const std::string& text) {
-  std::vector<std::string> out;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) out.push_back(line);
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
 std::string without_origin(const std::string& text) {
   return std::regex_replace(text, std::regex(" (forked|started) "), " ");
-}
-
-int count(const std::string& text, const std::string& part) {
-  int out = 0;
-  for (std::size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++out;
-  return out;
 }
 
 Ended preforked(std::vector<std::string> words, CommandOptions options = {}) {
@@ -89,16 +74,6 @@ TEST_CASE("a later round's workers come from the same template", "[prefork][sani
   job.kill(SIGTERM);
   job.wait_exit(kLimit);
   CHECK(job.all_gone(kLimit));
-}
-
-TEST_CASE("exit codes and signals of forked workers are told as those of any other", "[prefork]") {
-  const Ended failed = preforked({"--max-restarts=0", "--nproc-per-node=2", kWorker, "exit=1:7"});
-  CHECK(failed == exited(1));
-  CHECK(has(failed.err, "exited with code 7"));
-  Command job(job_of({"--prefork", "--max-restarts=0", "--nproc-per-node=2", kWorker, "wait"}));
-  kill(job.wait_for_process("RANK", "1", kLimit), SIGSEGV);
-  CHECK(job.wait_exit(kLimit) == exited(1));
-  CHECK(has(job.err(), "rank 1 (local rank 1) was killed by SIGSEGV"));
 }
 
 TEST_CASE("what has something that a fork loses is started as ever, with a sentence", "[prefork]") {

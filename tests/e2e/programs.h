@@ -3,10 +3,14 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tests/e2e/texts.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
 #include "tests/support/places.h"
 
 namespace ddprun::test {
@@ -33,6 +37,21 @@ inline std::vector<std::string> shell_job(std::vector<std::string> options, cons
   return job_of(std::move(options));
 }
 
-inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+inline Ended same_weights(const std::string& one, const std::string& other) {
+  return run({torch_python(), source_folder() + "/tests/e2e/same_weights.py", one, other}, 3 * kLimit);
+}
+
+// Says so where a test cannot be run.
+inline bool skipped_if(bool impossible, const std::string& why) {
+  if (impossible) WARN("skipped: " + why);
+  return impossible;
+}
+
+// A new token's file, which nobody else may read.
+inline std::string token_file(const TempFolder& folder, const std::string& name = "token") {
+  const std::filesystem::path path = folder.write(name, run(job_of({"--make-token"}), kLimit).out);
+  std::filesystem::permissions(path, std::filesystem::perms::owner_read);
+  return path;
+}
 
 }  // namespace ddprun::test

@@ -1,5 +1,4 @@
 // How ddprun reports a failed job: to people, to other programs, to the launcher above it.
-#include <elf.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,13 +6,11 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
 #include "agent/diagnosis/oom_count.h"
-#include "agent/process/control_groups.h"
+#include "tests/e2e/control_groups.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
@@ -27,17 +24,6 @@ using Json = nlohmann::json;
 namespace {
 
 constexpr auto kPythonLimit = 180s;  // to import torch on a busy machine
-
-// Joins the lines, as the report breaks long ones.
-std::string unbroken(const std::string& text) {
-  std::string out;
-  for (const char c : text)
-    if (!std::isspace(static_cast<unsigned char>(c)))
-      out += c;
-    else if (!out.empty() && out.back() != ' ')
-      out += ' ';
-  return out;
-}
 
 std::vector<std::string> job(std::vector<std::string> options, const std::vector<std::string>& program) {
   options.insert(options.end(), program.begin(), program.end());
@@ -62,36 +48,6 @@ std::string changed_program(const TempFolder& folder, const std::string& from, c
   folder.write("changed", bytes, true);
   return "./changed";
 }
-
-// A memory control group below our own; empty if none can be made.
-class SmallGroup {
- public:
-  explicit SmallGroup(std::uint64_t bytes) {
-    const auto own =
-        ddprun::agent::control_groups("memory", read_file("/proc/self/cgroup"), read_file("/proc/self/mountinfo"));
-    if (own.empty()) return;
-    const fs::path folder = fs::path(own.front().folder) / ("ddprun-test-" + std::to_string(getpid()));
-    if (mkdir(folder.c_str(), 0755) != 0) return;
-    folder_ = folder;
-    const std::string limit = std::to_string(bytes);
-    usable_ = own.front().version1 ? put("memory.limit_in_bytes", limit) : put("memory.max", limit);
-    if (fs::exists(folder / "memory.swappiness")) put("memory.swappiness", "0");
-    if (fs::exists(folder / "memory.swap.max")) put("memory.swap.max", "0");
-  }
-  ~SmallGroup() {
-    if (!folder_.empty()) eventually([&] { return rmdir(folder_.c_str()) == 0; }, 5s);
-  }
-  bool usable() const { return usable_; }
-  std::string processes() const { return folder_ / "cgroup.procs"; }
-
- private:
-  bool put(const char* file, const std::string& value) const {
-    std::ofstream out(folder_ / file);
-    return static_cast<bool>(out << value << std::flush);
-  }
-  fs::path folder_;
-  bool usable_ = false;
-};
 
 bool cores_are_files() { return !read_file("/proc/sys/kernel/core_pattern").starts_with("|"); }
 
@@ -135,10 +91,7 @@ TEST_CASE("the report names rank, host, time, end and last lines, and tells foll
 
 TEST_CASE("a worker that the kernel killed for memory is reported so, with the limit") {
   const SmallGroup group(512 << 20);  // enough for a sanitized ddprun
-  if (!group.usable()) {
-    WARN("skipped: no memory control group can be made here");
-    return;
-  }
+  if (skipped_if(!group.usable(), "no memory control group can be made here")) return;
   const Ended ended = run({"sh", "-c",
                            "echo $$ > " + group.processes() + " && exec " + ddprun_program() +
                                " --max-restarts=0 dd if=/dev/zero of=/dev/null bs=2G count=1"},
@@ -160,17 +113,11 @@ TEST_CASE("a worker that was killed from outside is not taken for one that ran o
 }
 
 TEST_CASE("a crash's core file is named where there is one, and how to get one where there is none") {
-  if (!cores_are_files()) {
-    WARN("skipped: this machine passes core files to a program");
-    return;
-  }
+  if (skipped_if(!cores_are_files(), "this machine passes core files to a program")) return;
   const TempFolder folder;
   CHECK(has(report_of({"sh", "-c", "kill -SEGV $$"}, folder), "core: none, because workers start with a core limit"));
   const Ended limits = run({"sh", "-c", "ulimit -c unlimited"}, kLimit);
-  if (limits.code != 0) {
-    WARN("skipped: no core files are allowed here");
-    return;
-  }
+  if (skipped_if(limits.code != 0, "no core files are allowed here")) return;
   const std::string report = report_of({"sh", "-c", "ulimit -c unlimited; kill -SEGV $$"}, folder);
   CHECK(has(report, "was killed by SIGSEGV. "));
   CHECK(has(report, "core: "));
@@ -184,12 +131,6 @@ const std::string kTraceback =
     "tb() { printf 'Traceback (most recent call last):\\n  File \"t.py\", line 1, in f\\nNameError: %s\\n' \"$*\" >&2; "
     "}; ";
 
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
-
 }  // namespace
 
 TEST_CASE("a broken script's traceback is shown once, in the report, whatever number of ranks and rounds had it") {
@@ -199,27 +140,6 @@ TEST_CASE("a broken script's traceback is shown once, in the report, whatever nu
   CHECK(count(ended.err, "NameError") == 1);
   CHECK(has(ended.err,
             "    | Traceback (most recent call last):\n    |   File \"t.py\", line 1, in f\n    | NameError: no x\n"));
-}
-
-TEST_CASE("a traceback that the report does not have is on the console before it") {
-  const TempFolder folder;
-  const std::string until = "until_there() { while [ ! -e $1 ]; do sleep 0.02; done; }; trap '' TERM; ";
-  const std::string turns = "if [ $RANK = 1 ]; then touch up; until_there gone; else until_there up; fi; ";
-  const Ended ended = run(shell_job({"--nproc_per_node=2", "--max-restarts=0", "--stop-scope=rank"},
-                                    until + kTraceback + turns + "tb no x on $RANK; touch gone; exit 1"),
-                          kLimit, {.cwd = folder.path()});
-  CHECK(ended == exited(1));
-  const std::size_t report = ended.err.find("ddprun: the job failed");
-  REQUIRE(report != ended.err.npos);
-  for (const char* rank : {"NameError: no x on 0\n", "NameError: no x on 1\n"}) CHECK(count(ended.err, rank) == 1);
-  const bool zero_is_quoted = has(ended.err, "    | NameError: no x on 0");
-  CHECK(ended.err.find(zero_is_quoted ? "\nNameError: no x on 1" : "\nNameError: no x on 0") < report);
-}
-
-TEST_CASE("a traceback longer than a report is on the console as a whole") {
-  const Ended ended = run(shell_job({"--max-restarts=0"}, kTraceback + "tb; seq -f 'line %g' 100 >&2; exit 1"), kLimit);
-  CHECK(count(ended.err, "line 50\n") == 1);
-  CHECK(count(ended.err, "line 99\n") == 2);
 }
 
 TEST_CASE("a traceback after which the worker goes on is shown while it does, and one of an earlier round by the end",
@@ -233,30 +153,10 @@ TEST_CASE("a traceback after which the worker goes on is shown while it does, an
   CHECK(count(ended.err, "NameError: first\n") == 1);
 }
 
-TEST_CASE("what could not be started says what to mend") {
+TEST_CASE("a missing shared library, module or command is named with its remedy") {
   const TempFolder folder;
   folder.write("script", "#!/usr/bin/pythn\n", true);
   CHECK(has(report_of({"./script"}, folder), "asks for the interpreter /usr/bin/pythn, which is not there"));
-  folder.write("script", "#!/bin/sh\r\necho\r\n", true);
-  CHECK(has(report_of({"./script"}, folder), "its first line ends in a carriage return, as Windows writes it"));
-  folder.write("script", "echo hello\n", true);
-  CHECK(has(report_of({"./script"}, folder), "it is neither a program nor a script"));
-  folder.write("script", "", true);
-  CHECK(has(report_of({"./script"}, folder), "the file is empty"));
-}
-
-TEST_CASE("a program for another machine, or for another system's loader, is named as such") {
-  const TempFolder folder;
-  std::string bytes = read_file("/bin/true");
-  const std::uint16_t other = EM_S390;
-  bytes.replace(offsetof(Elf64_Ehdr, e_machine), 2, reinterpret_cast<const char*>(&other), 2);
-  folder.write("other", bytes, true);
-  CHECK(has(report_of({"./other"}, folder), "it is built for s390x, and this machine is "));
-  CHECK(has(report_of({changed_program(folder, "/ld-linux", "/ld-nonsu")}, folder), "it needs the loader /lib"));
-}
-
-TEST_CASE("a missing shared library, module or command is named with its remedy") {
-  const TempFolder folder;
   CHECK(has(report_of({changed_program(folder, "libc.so.6", "libX.so.6")}, folder),
             "the shared library libX.so.6 is not found: install it"));
   CHECK(has(report_of({"sh", "-c", "nonsuch-command"}, folder), "the command nonsuch-command is not found"));
@@ -279,24 +179,6 @@ TEST_CASE("an error file is shown with its time, a broken one as text, and neith
   CHECK(has(report_of({"sh", "-c", "mkfifo $TORCHELASTIC_ERROR_FILE; exit 3"}, folder), "exited with code 3."));
 }
 
-TEST_CASE("the launcher above ddprun finds the root cause in the error file it asked for") {
-  const TempFolder folder;
-  const std::string above = folder / "above.json";
-  const auto with = [&](const std::string& script) {
-    CHECK(run(once({"sh", "-c", script}), kLimit, {.env = {{"TORCHELASTIC_ERROR_FILE", above}}}) == exited(1));
-    return Json::parse(read_file(above))["message"];
-  };
-  const Json recorded = with(
-      R"(echo '{"message": {"message": "E: boom", "extraInfo": {"timestamp": "17"}}}' > $TORCHELASTIC_ERROR_FILE; exit 3)");
-  CHECK(recorded["message"] == "E: boom");
-  CHECK(recorded["errorCode"] == 3);
-  const Json made = with("echo last words >&2; kill -SEGV $$");
-  CHECK(has(made["message"], "was killed by SIGSEGV"));
-  CHECK(made["errorCode"] == -SIGSEGV);
-  CHECK(made["extraInfo"]["py_callstack"] == "last words\n");
-  CHECK(std::stoll(made["extraInfo"]["timestamp"].get<std::string>()) > 1'700'000'000);
-}
-
 TEST_CASE("a worker whose file timer runs out has failed, and the job restarts with a fresh timer pipe",
           "[sanitized]") {
   const Ended ended =
@@ -308,8 +190,7 @@ TEST_CASE("a worker whose file timer runs out has failed, and the job restarts w
   CHECK(ended == exited(0));
   CHECK(has(ended.err, "rank 1 (local rank 1) was killed by SIGKILL"));
   std::set<std::string> pipes;
-  std::istringstream lines(ended.out);
-  for (std::string line; std::getline(lines, line);) pipes.insert(line);
+  for (const std::string& line : lines_of(ended.out)) pipes.insert(line);
   CHECK(pipes.size() == 2);
   for (const std::string& pipe : pipes) CHECK_FALSE(fs::exists(pipe.substr(5)));
 }
@@ -340,10 +221,7 @@ TEST_CASE("the timer pipe lies where TORCHELASTIC_TIMER_FILE says, and no other 
 }
 
 TEST_CASE("torch's own file timer client is served, its expiry is the worker's failure") {
-  if (!fs::exists(torch_python()) && !std::getenv("PYTHON_EXEC")) {
-    WARN("skipped: no Python with torch here");
-    return;
-  }
+  if (skipped_if(!fs::exists(torch_python()) && !std::getenv("PYTHON_EXEC"), "no Python with torch here")) return;
   const Ended ended = run(once({torch_python(), source_folder() + "/tests/e2e/file_timer_worker.py", "0.5", "SIGKILL"}),
                           kPythonLimit, {.env = {{"TORCHELASTIC_ENABLE_FILE_TIMER", "1"}}});
   CHECK(ended == exited(1));
@@ -360,9 +238,8 @@ TEST_CASE("events go to a file or to the console, and an event log that cannot b
         kLimit);
   };
   CHECK(with("file:" + (folder / "events").string()) == exited(0));
-  std::istringstream lines(read_file(folder / "events"));
   std::string states;
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : lines_of(read_file(folder / "events"))) {
     const Json event = Json::parse(line);
     CHECK(event["metadata"]["run_id"] == "seven");
     CHECK(event["metadata"]["role"] == "trainer");
@@ -379,10 +256,7 @@ TEST_CASE("events go to a file or to the console, and an event log that cannot b
 }
 
 TEST_CASE("torch's own event class reads ddprun's events") {
-  if (!fs::exists(torch_python()) && !std::getenv("PYTHON_EXEC")) {
-    WARN("skipped: no Python with torch here");
-    return;
-  }
+  if (skipped_if(!fs::exists(torch_python()) && !std::getenv("PYTHON_EXEC"), "no Python with torch here")) return;
   const TempFolder folder;
   const std::string log = folder / "events";
   CHECK(run(job({"--event-log-handler=file:" + log}, {"true"}), kLimit) == exited(0));
@@ -445,14 +319,6 @@ TEST_CASE("a job that goes well leaves ddprun silent on a pipe, and at most two 
   const Ended ended = on_terminal.wait_exit(kLimit);
   CHECK(ended == exited(0));
   CHECK(std::count(ended.out.begin(), ended.out.end(), '\n') <= 2);
-}
-
-TEST_CASE("LOGLEVEL says as much as -v") {
-  const auto lines = [](const char* level) { return run(once({"true"}), kLimit, {.env = {{"LOGLEVEL", level}}}).err; };
-  CHECK(lines("WARNING").empty());
-  CHECK(lines("ERROR").empty());
-  CHECK(has(lines("INFO"), " ddprun info: event  worker-started round=1 local_rank=0\n"));
-  CHECK(has(lines("DEBUG"), " ddprun info: event  worker-started round=1 local_rank=0\n"));
 }
 
 TEST_CASE("nothing that a worker wrote acts on the terminal that shows the report") {

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/e2e/control_groups.h"
 #include "tests/e2e/programs.h"
-#include "tests/e2e/quota_group.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/free_port.h"
@@ -51,13 +51,6 @@ int cpus_of_affinity() {
   return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
 }
 
-// How many ranks a dry run shows.
-int ranks(const Ended& dry_run) {
-  int found = 0;
-  for (std::size_t at = 0; (at = dry_run.out.find("(local rank ", at)) != std::string::npos; ++at) ++found;
-  return found;
-}
-
 }  // namespace
 
 TEST_CASE("srun ddprun needs no options: the nodes of a step become one job", "[scheduler][fast]") {
@@ -88,10 +81,7 @@ TEST_CASE("the first event of a requeued job says how often it was requeued, and
 }
 
 TEST_CASE("the pods of an Indexed Job need the number of nodes only", "[scheduler]") {
-  if (getuid() != 0) {
-    WARN("skipped: it needs to be root");
-    return;
-  }
+  if (skipped_if(getuid() != 0, "it needs to be root")) return;
   const TempFolder folder;
   const std::string hosts =
       folder.write("hosts", "127.0.0.1 localhost\n127.0.0.1 job-0.svc.test job-0\n127.0.0.1 job-1.svc.test job-1\n");
@@ -103,16 +93,12 @@ TEST_CASE("the pods of an Indexed Job need the number of nodes only", "[schedule
         hosts};
     // Both pods are one host here, which may use its port 29500.
     const std::vector<std::string> job = shell_job({"--master-port=" + port}, kWorker);
-    words.insert(words.end(), job.begin(), job.end());
-    return std::make_unique<Command>(words,
+    return std::make_unique<Command>(joined({words, job}),
                                      CommandOptions{.env = {{"JOB_COMPLETION_INDEX", index}, {"PET_NNODES", "2"}}});
   };
   const auto second = pod("1"), first = pod("0");
   const Ended one = first->wait_exit(kLimit), two = second->wait_exit(kLimit);
-  if (has(two.err, "unshare: ")) {
-    WARN("skipped: no namespace may be made here");
-    return;
-  }
+  if (skipped_if(has(two.err, "unshare: "), "no namespace may be made here")) return;
   CHECK(one == exited(0));
   CHECK(has(one.out, "up 0/2 "));
   CHECK(has(two.out, "up 1/2 "));
@@ -120,16 +106,16 @@ TEST_CASE("the pods of an Indexed Job need the number of nodes only", "[schedule
 
 TEST_CASE("workers and threads by CPUs keep within a control group's quota", "[scheduler]") {
   const QuotaGroup group(150'000);
-  if (!group.usable() || cpus_of_affinity() < 2) {
-    WARN("skipped: no CPU control group can be made here, or there is only one CPU");
+  if (skipped_if(!group.usable() || cpus_of_affinity() < 2,
+                 "no CPU control group can be made here, or there is only one CPU"))
     return;
-  }
   const auto inside = [&](std::vector<std::string> words) {
     words.insert(words.begin(),
                  {"sh", "-c", "echo $$ > \"$0\" && exec \"$@\"", group.processes(), kDdprun, "--dry-run"});
     return run(words, kLimit);
   };
-  CHECK(ranks(inside({"--nproc-per-node=cpu", "true"})) == 1);
+  CHECK(count(inside({"--nproc-per-node=cpu", "true"}).out, "(local rank ") == 1);
   CHECK(has(inside({"--omp-threads=auto", "true"}).out, "OMP_NUM_THREADS=1"));
-  CHECK(ranks(run(job_of({"--dry-run", "--nproc-per-node=cpu", "true"}), kLimit)) == cpus_of_affinity());
+  CHECK(count(run(job_of({"--dry-run", "--nproc-per-node=cpu", "true"}), kLimit).out, "(local rank ") ==
+        cpus_of_affinity());
 }

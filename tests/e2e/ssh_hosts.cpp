@@ -1,6 +1,5 @@
 #include "tests/e2e/ssh_hosts.h"
 
-#include <sstream>
 #include <stdexcept>
 
 #include "tests/e2e/programs.h"
@@ -85,17 +84,12 @@ void SshHosts::stop_serving(int host) { servers_[static_cast<std::size_t>(host)]
 
 std::unique_ptr<Command> SshHosts::start(int host, const std::vector<std::string>& words,
                                          CommandOptions options) const {
-  std::vector<std::string> command{kDdprun, "--ssh", ssh()};
-  command.insert(command.end(), words.begin(), words.end());
   if (options.cwd.empty()) options.cwd = folder.path();
-  return std::make_unique<Command>(hosts.on(host, command), std::move(options));
+  return std::make_unique<Command>(hosts.on(host, joined({{kDdprun, "--ssh", ssh()}, words})), std::move(options));
 }
 
 std::vector<std::string> SshHosts::left_on(int host) const {
-  std::istringstream lines(run(hosts.on(host, {"sh", "-c", kListProcesses}), kServerLimit).out);
-  std::vector<std::string> out;
-  for (std::string line; std::getline(lines, line);) out.push_back(line);
-  return out;
+  return lines_of(run(hosts.on(host, {"sh", "-c", kListProcesses}), kServerLimit).out);
 }
 
 bool SshHosts::all_gone(std::chrono::milliseconds limit) const {

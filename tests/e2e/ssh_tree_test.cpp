@@ -21,12 +21,6 @@ std::string many_hosts(int count) {
   return out;
 }
 
-std::size_t count_of(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++found;
-  return found;
-}
-
 }  // namespace
 
 TEST_CASE("64 hosts in a tree start, and end", "[ssh]") {
@@ -37,7 +31,7 @@ TEST_CASE("64 hosts in a tree start, and end", "[ssh]") {
                "echo rank $RANK of $WORLD_SIZE"});
   const Ended ended = job.wait_exit(kTreeLimit);
   CHECK(ended == exited(0));
-  for (int rank = 0; rank < 64; ++rank) CHECK(count_of(ended.out, "rank " + std::to_string(rank) + " of 64\n") == 1);
+  for (int rank = 0; rank < 64; ++rank) CHECK(count(ended.out, "rank " + std::to_string(rank) + " of 64\n") == 1);
   CHECK(job.all_gone(10s));
 }
 
@@ -46,7 +40,7 @@ TEST_CASE("64 hosts in a tree are gone after the command was killed", "[ssh]") {
   const std::string ssh = folder.write("ssh", kStandIn, true).string();
   Command job({kDdprun, "--hosts", many_hosts(64), "--ssh", ssh, "--ssh-fan-out", "4", "sh", "-c",
                "echo runs; exec sleep 600"});
-  REQUIRE(eventually([&] { return count_of(job.out(), "runs\n") == 64; }, kTreeLimit));
+  REQUIRE(eventually([&] { return count(job.out(), "runs\n") == 64; }, kTreeLimit));
   job.kill(SIGKILL);
   CHECK(job.all_gone(20s));
 }
@@ -75,7 +69,7 @@ TEST_CASE("in a tree, the next host takes the place of one that is down, which i
   CHECK(ended.code == 0);
   CHECK_THAT(ended.out, Catch::Contains("on host1\n") && Catch::Contains("on host3\n"));
   CHECK_THAT(ended.err, Catch::Contains("cannot reach host2 by ssh"));
-  CHECK(count_of(ended.err, "\n") == 1);
+  CHECK(count(ended.err, "\n") == 1);
 }
 
 TEST_CASE("in a tree, a host in the middle that is cut off takes nothing down with it but its own branch", "[ssh]") {
@@ -89,6 +83,6 @@ TEST_CASE("in a tree, a host in the middle that is cut off takes nothing down wi
   const Ended ended = job->wait_exit(kTreeLimit);
   CHECK(ended.code == 75);
   CHECK_THAT(ended.err, Catch::Contains("the connection to host1 is lost"));
-  CHECK(count_of(ended.err, "the connection to host1 is lost") == 1);  // host2 may be named, too, if host3 ended first
+  CHECK(count(ended.err, "the connection to host1 is lost") == 1);  // host2 may be named, too, if host3 ended first
   CHECK(hosts.all_gone(20s));
 }

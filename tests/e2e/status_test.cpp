@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <filesystem>
-#include <fstream>
 #include <regex>
 
 #include <nlohmann/json.hpp>
@@ -101,35 +99,14 @@ TEST_CASE("the rank that all wait for is named", "[status][nodes]") {
   CHECK_THAT(now["waits_for"]["text"].get<std::string>(), Catch::Matchers::StartsWith("rank 1 on "));
 }
 
-TEST_CASE("the status goes on with the coordinator that is elected", "[status][nodes]") {
-  ThreeRanks job(3, {"--rdzv-id=elected", "--nnodes=2:3"}, {programs_folder() + "/hang_worker", kSteps});
-  live_when("elected", trains);
-  const std::string agents[] = {std::to_string(job.agent_of(1)), std::to_string(job.agent_of(2))};
-  job.agents[0]->kill(SIGKILL);
-  for (const std::string& agent : agents) {
-    const json now =
-        live_when(agent, [](const json& one) { return one.value("round", 0) == 2 && one["ranks"].size() == 2; });
-    CHECK(now["elections"] >= 1);
-    CHECK(now["restarts"]["by_cause"]["lost_node"] == 1);
-  }
-}
-
 TEST_CASE("a job elsewhere is asked at its endpoint, by who has its token", "[status][nodes]") {
   const TempFolder folder;
-  const auto token_file = [&](const char* name) {
-    const std::string path = folder / name;
-    std::ofstream(path) << run({ddprun_program(), "--make-token"}, kLimit).out;
-    std::filesystem::permissions(path, std::filesystem::perms::owner_read);
-    return "--token-file=" + path;
-  };
-  const std::string token = token_file("token"), other = token_file("other");
+  const std::string token = "--token-file=" + token_file(folder), other = "--token-file=" + token_file(folder, "other");
   ThreeRanks job(3, {"--rdzv-id=far", token}, {programs_folder() + "/hang_worker", kSteps});
   live_when("far", trains);
   const std::string endpoint = "--rdzv-endpoint=localhost:" + std::to_string(job.port());
   const auto ask = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words{ddprun_program(), "status", "--json", "far", endpoint};
-    words.insert(words.end(), more.begin(), more.end());
-    return run(words, kLimit);
+    return run(joined({{ddprun_program(), "status", "--json", "far", endpoint}, more}), kLimit);
   };
   const Ended told = ask({token});
   CHECK(told == exited(0));
@@ -179,10 +156,8 @@ TEST_CASE("a job is paused and goes on, restarted and stopped, and who did it is
   const std::string events = folder / "events.jsonl";
   ThreeRanks job(1, {"--rdzv-id=acted-on", "--event-log-handler=file:" + events},
                  {programs_folder() + "/hang_worker", kSteps});
-  const auto ctl = [](const std::vector<std::string>& words) {
-    std::vector<std::string> all{ddprun_program(), "ctl", "acted-on"};
-    all.insert(all.end(), words.begin(), words.end());
-    return run(all, kLimit);
+  const auto ctl = [](const Words& words) {
+    return run(joined({{ddprun_program(), "ctl", "acted-on"}, words}), kLimit);
   };
   live_when("acted-on", trains);
   CHECK(ctl({"resume"}).code == 1);
@@ -232,10 +207,9 @@ TEST_CASE("a fault is undone when its time is over, and a job that was not made 
       "/rendezvous/channel')\nimport worker_channel as c\nc.attach()\nc.phase(c.TRAINING)\nn = 0\n"
       "while True: n += 1; c.step(n); time.sleep(0.01)";
   const auto started = [&](const std::string& id, const std::vector<std::string>& more) {
-    std::vector<std::string> words{"prlimit", "--fsize=1024000000:", ddprun_program(), "--rdzv-id=" + id};
-    words.insert(words.end(), more.begin(), more.end());
-    words.insert(words.end(), {"--no-python", venv_python(), "-c", program});
-    return words;
+    return joined({{"prlimit", "--fsize=1024000000:", ddprun_program(), "--rdzv-id=" + id},
+                   more,
+                   {"--no-python", venv_python(), "-c", program}});
   };
   const auto chaos = [](const std::string& id, const std::string& seed) {
     return std::vector<std::string>{ddprun_program(), "chaos", id, "--seed=" + seed, "--faults=disk", "--count=1"};
@@ -271,11 +245,7 @@ TEST_CASE("a fault is undone when its time is over, and a job that was not made 
 TEST_CASE("who ends before an act is asked for changes nothing, and who has another token is refused",
           "[status][nodes]") {
   const TempFolder folder;
-  const std::string token = folder / "token", other = folder / "other";
-  for (const std::string& path : {token, other}) {
-    std::ofstream(path) << run({ddprun_program(), "--make-token"}, kLimit).out;
-    std::filesystem::permissions(path, std::filesystem::perms::owner_read);
-  }
+  const std::string token = token_file(folder), other = token_file(folder, "other");
   ThreeRanks job(3, {"--rdzv-id=guarded", "--token-file=" + token}, {programs_folder() + "/hang_worker", kSteps});
   live_when("guarded", trains);
   const auto elsewhere = [&](const std::string& own) {

@@ -1,15 +1,12 @@
 // Jobs in which one rank makes the others wait: it is named, on one node and on three, and can be replaced.
-#include <algorithm>
 #include <cstdio>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "tests/e2e/control_groups.h"
+#include "tests/e2e/hang_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/e2e/quota_group.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
-#include "tests/support/free_port.h"
 #include "tests/support/places.h"
 #include "tests/support/soak.h"
 
@@ -20,86 +17,44 @@ using Catch::Matchers::Matches;
 
 namespace {
 
-constexpr int kSlowRanks = 3;
 constexpr const char* kLong = "7000";  // steps
-const std::string kSlowWorker = programs_folder() + "/hang_worker";
 
-// An agent with three workers, or three agents with one each. `named_apart`: on machines of their own, by their names.
-class SlowJob {
- public:
-  SlowJob(int nodes, const std::vector<std::string>& options, const std::vector<std::string>& worker,
-          bool named_apart = false) {
-    const std::string port = std::to_string(free_port());
-    for (int node = 0; node < nodes; ++node) {
-      std::vector<std::string> words{kDdprun, "--nproc-per-node=" + std::to_string(kSlowRanks / nodes),
-                                     "--stop-grace=2", "--event-log-handler=file:events" + std::to_string(node)};
-      if (nodes > 1)
-        for (const std::string& word : {"--nnodes=2:" + std::to_string(nodes), "--rdzv-endpoint=localhost:" + port,
-                                        std::string("--rdzv-backend=c10d"), "--node-rank=" + std::to_string(node),
-                                        std::string("--rdzv-conf=is_host=") + (node == 0 ? "true" : "false")})
-          words.push_back(word);
-      words.insert(words.end(), options.begin(), options.end());
-      words.push_back(kSlowWorker);
-      words.insert(words.end(), worker.begin(), worker.end());
-      if (named_apart)
-        words.insert(words.begin(), {"unshare", "--uts", "sh", "-c",
-                                     "hostname slow" + std::to_string(node) + " && exec \"$0\" \"$@\""});
-      agents.push_back(std::make_unique<Command>(words, CommandOptions{.cwd = folder.path()}));
-    }
-  }
-  // How often all agents print it.
-  int prints(const std::string& text) {
-    int found = 0;
-    for (auto& agent : agents) {
-      const std::string all = agent->out() + agent->err();
-      for (std::size_t at = 0; (at = all.find(text, at)) != all.npos; ++at) ++found;
-    }
-    return found;
-  }
-  std::string all_err() {
-    std::string out;
-    for (auto& agent : agents) out += agent->err();
-    return out;
-  }
+struct SlowJob : ThreeRanks {
+  SlowJob(int nodes, const Words& options, const Words& worker, bool named_apart = false)
+      : ThreeRanks(nodes,
+                   joined({{"--event-log-handler=file:events"}, nodes > 1 ? Words{"--nnodes=2:3"} : Words{}, options}),
+                   joined({{programs_folder() + "/hang_worker"}, worker}), {}, named_apart) {}
   // Of all nodes, those with this state.
-  std::vector<nlohmann::json> events(const std::string& state) {
+  std::vector<nlohmann::json> events(const std::string& state) const {
     std::vector<nlohmann::json> out;
-    for (std::size_t node = 0; node < agents.size(); ++node) {
-      std::istringstream lines(read_file(folder / ("events" + std::to_string(node))));
-      for (std::string line; std::getline(lines, line);)
-        if (const auto event = nlohmann::json::parse(line); event.at("metadata").at("state") == state) {
-          out.push_back(event.at("metadata"));
-          out.back()["timestamp"] = event.at("timestamp");
-        }
-    }
+    for (const std::string& line : lines_of(read_file(stuck.folder() / "events")))
+      if (const auto event = nlohmann::json::parse(line); event.at("metadata").at("state") == state) {
+        out.push_back(event.at("metadata"));
+        out.back()["timestamp"] = event.at("timestamp");
+      }
     return out;
   }
-
-  TempFolder folder;
-  std::vector<std::unique_ptr<Command>> agents;
 };
 
 // The only line about a straggler that the job prints says this of it.
 void expect_named(SlowJob& job, const std::string& expected) {
-  REQUIRE(eventually([&] { return job.prints("than the median") > 0; }, 3 * kLimit));
+  REQUIRE(eventually([&] { return count(job.all_err(), "than the median") > 0; }, 3 * kLimit));
   CHECK_THAT(job.all_err(), Matches("[\\s\\S]*ddprun: " + expected + " than the median, for \\d+ steps[\\s\\S]*"));
-  CHECK_FALSE(eventually([&] { return job.prints("than the median") > 1; }, 2s));
+  CHECK_FALSE(eventually([&] { return count(job.all_err(), "than the median") > 1; }, 2s));
 }
 
 // The step that the worker was in at this time, by its own words.
 int step_at(const std::string& out, std::int64_t milliseconds) {
   int last = 0, step = 0;
   long long at = 0;
-  std::istringstream lines(out);
-  for (std::string line; std::getline(lines, line);)
+  for (const std::string& line : lines_of(out))
     if (std::sscanf(line.c_str(), "step %d at %lld", &step, &at) == 2 && at <= milliseconds) last = step;
   return last;
 }
 
-bool can_rename_machines() {
-  if (run({"unshare", "--uts", "hostname", "slow0"}, kLimit).code == 0) return true;
-  WARN("skipped: no UTS namespace can be made here");
-  return false;
+bool names_or_skip() {
+  const bool can = run({"unshare", "--uts", "hostname", "slow0"}, kLimit).code == 0;
+  return !skipped_if(!can, "no UTS namespace can be made here");
 }
 
 }  // namespace
@@ -118,17 +73,17 @@ TEST_CASE("a rank that computes slowly is named, once, and written to the event 
 TEST_CASE("in a job that nothing disturbs nobody is a straggler", "[straggler][nodes]") {
   SlowJob job(1, {}, {"500"});
   CHECK(job.agents[0]->wait_exit(3 * kLimit) == exited(0));
-  CHECK(job.prints("than the median") == 0);
+  CHECK(count(job.all_err(), "than the median") == 0);
 }
 
 TEST_CASE("nobody is named where nobody asks", "[straggler][nodes]") {
   SlowJob job(1, {"--stragglers=off"}, {"300", "slow-compute", "1", "20"});
   CHECK(job.agents[0]->wait_exit(3 * kLimit) == exited(0));
-  CHECK(job.prints("than the median") == 0);
+  CHECK(count(job.all_err(), "than the median") == 0);
 }
 
 TEST_CASE("a straggler's node is left out, and the others go on", "[straggler][nodes]") {
-  if (!can_rename_machines()) return;
+  if (!names_or_skip()) return;
   SlowJob job(3, {"--stragglers=replace"}, {"1500", "slow-compute", "1", "20"}, true);
   expect_named(job, "rank 1 \\(slow1\\) computes \\d+\\.\\dx slower");
   CHECK_THAT(job.agents[0]->err(), Contains("slow1") && Contains("is left out (--stragglers=replace): a new round"));
@@ -141,21 +96,18 @@ TEST_CASE("a straggler's node is left out, and the others go on", "[straggler][n
 }
 
 TEST_CASE("a dry run says whose node would be left out", "[straggler][nodes]") {
-  if (!can_rename_machines()) return;
+  if (!names_or_skip()) return;
   SlowJob job(3, {"--stragglers=dry-run"}, {kLong, "slow-load", "2", "20"}, true);
   expect_named(job, "rank 2 \\(slow2\\) waits \\d+\\.\\dx longer for data");
-  CHECK(job.prints("; --stragglers=replace would go on without slow2.\n") == 1);
-  CHECK(job.prints("a new round") == 0);
+  CHECK(count(job.all_err(), "; --stragglers=replace would go on without slow2.\n") == 1);
+  CHECK(count(job.all_err(), "a new round") == 0);
   CHECK(job.events("STRAGGLER").size() == 1);
 }
 
 TEST_CASE("a rank with 30 % of a CPU is named, within twenty steps where the machine is quiet, and no other",
           "[straggler][nodes]") {
   const QuotaGroup group(30'000);
-  if (!group.usable()) {
-    WARN("skipped: no CPU control group can be made here");
-    return;
-  }
+  if (skipped_if(!group.usable(), "no CPU control group can be made here")) return;
   constexpr int kLastNormalStep = 60;
   SlowJob job(1, {}, {kLong, "quota", "2", std::to_string(kLastNormalStep), group.processes()});
   expect_named(job, "rank 2 computes \\d+\\.\\dx slower");

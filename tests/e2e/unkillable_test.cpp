@@ -34,8 +34,6 @@ bool is_stuck(Command& node) {
       kLimit);
 }
 
-void skip() { WARN("skipped: no file system can be mounted here"); }
-
 // Sleeps in the file system until it answers; after that, like any other.
 const std::string kStuck =
     "echo \"up $DDPRUN_ROUND/$WORLD_SIZE\"; [ -e answers ] || { env -u LOCAL_RANK MARK=child setsid sleep 600 & exec "
@@ -52,7 +50,7 @@ const std::string kFails =
 TEST_CASE("a node whose worker SIGKILL does not end holds up nobody, and joins again when it is gone",
           "[unkillable][nodes]") {
   StuckFolder stuck;
-  if (!stuck.mounted()) return skip();
+  if (skipped_if(!stuck.mounted(), "no file system can be mounted here")) return;
   const int port = free_port();
   const CommandOptions options{.cwd = stuck.folder()};
   Command host(shell_job(words(port, "2:3", "true"), kFails), options);
@@ -79,7 +77,7 @@ TEST_CASE("a node whose worker SIGKILL does not end holds up nobody, and joins a
 TEST_CASE("a job that needs the node whose worker SIGKILL does not end says so, and ends to be requeued",
           "[unkillable][nodes]") {
   StuckFolder stuck;
-  if (!stuck.mounted()) return skip();
+  if (skipped_if(!stuck.mounted(), "no file system can be mounted here")) return;
   const int port = free_port();
   const CommandOptions options{.cwd = stuck.folder()};
   Command host(shell_job(words(port, "2", "true"), kFails), options);

@@ -138,37 +138,35 @@ def preempted_twice(bench: Bench) -> None:
     bench.check_finished(job, restarts=2, epochs=EPOCHS_OF_PREEMPTED)
 
 
-def preempted_without_grace(bench: Bench) -> None:
-    """GraceTime=0: Slurm requeues whatever the exit code, and KillWait is the time to save."""
-    job = bench.submit(bench.script, sbatch=("--partition=low0",), epochs=EPOCHS_OF_PREEMPTED)
+def preempted_once(bench: Bench, *ddprun: str, sbatch: tuple[str, ...], accounted: str = "") -> SlurmJob:
+    job = bench.submit(bench.script, *ddprun, sbatch=sbatch, epochs=EPOCHS_OF_PREEMPTED)
     job.wait_for("^epoch 5 step 1 ")
     bench.preempt(1)
-    bench.check_finished(job, restarts=1, epochs=EPOCHS_OF_PREEMPTED, accounted="PREEMPTED|0:0")
+    bench.check_finished(job, restarts=1, epochs=EPOCHS_OF_PREEMPTED, accounted=accounted)
+    return job
+
+
+def preempted_without_grace(bench: Bench) -> None:
+    """GraceTime=0: Slurm requeues whatever the exit code, and KillWait is the time to save."""
+    preempted_once(bench, sbatch=("--partition=low0",), accounted="PREEMPTED|0:0")
 
 
 def preempted_by_the_users_signal(bench: Bench) -> None:
     """preempt_send_user_signal in slurm.conf: the signal of --signal, at a preemption, too."""
-    job = bench.submit(bench.script, "--preempt-signal=USR1", sbatch=("--signal=USR1@60",), epochs=EPOCHS_OF_PREEMPTED)
-    job.wait_for("^epoch 5 step 1 ")
-    bench.preempt(1)
-    bench.check_finished(job, restarts=1, epochs=EPOCHS_OF_PREEMPTED)
-    job.wait_for("SIGUSR1")
+    preempted_once(bench, "--preempt-signal=USR1", sbatch=("--signal=USR1@60",)).wait_for("SIGUSR1")
 
 
-def signalled_ranks(bench: Bench) -> None:
+def signalled_ranks(bench: Bench, name: str = "TERM") -> None:
     """As --signal=TERM@120 does it."""
-    job = bench.submit(bench.script)
+    job = bench.submit(bench.script, f"--preempt-signal={name}")
     job.wait_for("^epoch 5 step 1 ")
-    job.told("scancel", "--signal=TERM")
+    job.told("scancel", f"--signal={name}")
     bench.check_finished(job, restarts=1)
 
 
 def signalled_ranks_by_usr1(bench: Bench) -> None:
     """As --signal=USR1@120 does it."""
-    job = bench.submit(bench.script, "--preempt-signal=USR1")
-    job.wait_for("^epoch 5 step 1 ")
-    job.told("scancel", "--signal=USR1")
-    bench.check_finished(job, restarts=1)
+    signalled_ranks(bench, "USR1")
 
 
 def signalled_script(bench: Bench) -> None:
@@ -326,24 +324,26 @@ def exit_codes(bench: Bench) -> None:
 WARNING_S = 20
 
 
+def check_goes_on(bench: Bench, job: SlurmJob, accounted: str) -> None:
+    """It was requeued once, and lost no step."""
+    job.check(Restarts="1")
+    job.check_accounted(accounted, "RUNNING|0:0")
+    job.check_each_step_once()
+    bench.check_saved(job)
+
+
 def warned_before_the_limit(bench: Bench) -> None:
     """--signal to the ranks before the time limit: Slurm looks every 30 s and may be 60 s early."""
     job = bench.submit(bench.script, "--preempt-signal=USR1", sbatch=("--time=1", f"--signal=USR1@{WARNING_S}"), epochs=ENDLESS)
     job.wait_for("^resuming from ")
-    job.check(Restarts="1")
-    job.check_accounted(bench.requeued, "RUNNING|0:0")
-    job.check_each_step_once()
-    bench.check_saved(job)
+    check_goes_on(bench, job, bench.requeued)
 
 
 def script_warned_before_the_limit(bench: Bench) -> None:
     """--signal to the script before the time limit."""
     job = bench.submit("slurm-forward.sbatch", sbatch=("--time=1", f"--signal=B:TERM@{WARNING_S}"), epochs=ENDLESS)
     job.wait_for("^resuming from ")
-    job.check(Restarts="1")
-    job.check_accounted(ASKED, "RUNNING|0:0")
-    job.check_each_step_once()
-    bench.check_saved(job)
+    check_goes_on(bench, job, ASKED)
 
 
 def at_the_limit(bench: Bench) -> None:
@@ -351,9 +351,7 @@ def at_the_limit(bench: Bench) -> None:
     job = bench.submit(bench.script, sbatch=("--time=1", "--signal=CONT@5"), epochs=ENDLESS)
     job.wait_for("^resuming from ", limit_s=180)
     assert "JobState=TIMEOUT" in bench.cluster.finished(job.id), bench.cluster.finished(job.id)
-    job.check_accounted(bench.requeued, "RUNNING|0:0")
-    job.check_each_step_once()
-    bench.check_saved(job)
+    check_goes_on(bench, job, bench.requeued)
 
 
 def save_longer_than_the_grace(bench: Bench) -> None:

@@ -35,11 +35,11 @@ class Submitted:
         self.file = bench.folder / f"{name}.toml"
         self.file.write_text(JOB_FILE.format(name=name, program=json.dumps(program), nodes=nodes, workers=2 // nodes,
                                              nodelist=bench.nodelist))
-        self.records = bench.folder / "state/ddprun/jobs"
+        self.state = bench.folder / '100% of "digits" #1'  # as bad a name as a folder may have
+        self.records = self.state / "ddprun/jobs"
 
     def words(self, *words: str | Path) -> list[str]:
-        state = f"XDG_STATE_HOME={self.bench.folder / 'state'}"
-        return self.bench.cluster.on(self.bench.cluster.nodes, "env", state, "ddprun", *words)
+        return self.bench.cluster.on(self.bench.cluster.nodes, "env", f"XDG_STATE_HOME={self.state}", "ddprun", *words)
 
     def ran(self, *words: str | Path) -> subprocess.CompletedProcess:
         return subprocess.run(self.words(*words), env=self.bench.cluster.env, cwd=self.bench.folder, stdin=subprocess.DEVNULL,
@@ -116,17 +116,32 @@ def submitted_and_preempted(bench: Bench) -> None:
 
 
 def submitted_and_cancelled(bench: Bench) -> None:
-    """It saves and does not come back; a second cancel changes nothing."""
-    job = Submitted(bench, train(EPOCHS_OF_PREEMPTED))
+    """It saves and does not come back, in KillWait or in a longer time; a second cancel changes nothing."""
+    for name, *options in ["in-kill-wait"], ["longer", "--set", "stop-grace=45"]:
+        job = Submitted(bench, train(EPOCHS_OF_PREEMPTED), name)
+        for left in bench.folder.glob("run*.pt"):  # snapshots of the job before
+            left.unlink()
+        job.submit(*options)
+        job.wait_log("^epoch 5 step 1 ")
+        job.said("cancel", job.handle)
+        job.wait_log("^saved at step ")
+        status = job.wait_state("stopped")  # no process of it is left: before, Slurm calls it COMPLETING
+        # In a longer time it ends with 75, which puts it into the queue again, from where it is removed.
+        assert options or status["requeues"] == "0", status
+        job.said("cancel", job.handle)
+        assert job.status()["state"] == "stopped", job.status()
+        assert len(re.findall("^epoch 1 step 1 ", job.log(), re.M)) == 1, job.log()
+
+
+def submitted_and_held(bench: Bench) -> None:
+    """It waits in the queue and says why; cancel removes it."""
+    job = Submitted(bench, train())
+    job.file.write_text(job.file.read_text() + "hold = true\n")
     job.submit()
-    job.wait_log("^epoch 5 step 1 ")
+    assert "JobHeldUser" in job.said("status", job.handle), job.status()
+    assert job.status()["state"].startswith("queued"), job.status()
     job.said("cancel", job.handle)
-    job.wait_log("^saved at step ")
-    status = job.wait_state("stopped")  # no process of it is left: before, Slurm calls it COMPLETING
-    assert status["requeues"] == "0", status
-    job.said("cancel", job.handle)
-    assert job.status()["state"] == "stopped", job.status()
-    assert len(re.findall("^epoch 1 step 1 ", job.log(), re.M)) == 1, job.log()
+    job.wait_state("stopped")
 
 
 def submitted_and_waited_for(bench: Bench) -> None:
@@ -167,6 +182,7 @@ STORIES: dict[Callable[[Bench], None], int] = {
     submitted_and_watched: 2,
     submitted_and_preempted: 2,
     submitted_and_cancelled: 1,
+    submitted_and_held: 1,
     submitted_and_waited_for: 1,
     submitted_dry: 1,
     submitted_wrongly: 1,

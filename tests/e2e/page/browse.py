@@ -11,6 +11,9 @@ import sys
 import time
 import urllib.request
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+from free_port import free_port
+
 LIMIT = 60
 DDPRUN, WORKER, FOLDER = sys.argv[1:4]
 
@@ -183,7 +186,7 @@ def show_with_token(browser):
 
 def show_nodes(browser):
     """Of all three nodes, also when one of those that do not serve the page is lost."""
-    endpoint = f"--rdzv-endpoint=localhost:{a_free_port()}"
+    endpoint = f"--rdzv-endpoint=localhost:{free_port()}"
     nodes = [Job("nodes", "--metrics=0", "--nnodes=2:3", "--rdzv-backend=c10d", endpoint, f"--node-rank={node}", log=f"node{node}")
              for node in range(3)]
     browser.driver.get(nodes[0].url())
@@ -199,13 +202,6 @@ def show_nodes(browser):
     browser.driver.get("about:blank")
     for node in nodes:
         node.end()
-
-
-def a_free_port():
-    import socket
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def show_report(browser):

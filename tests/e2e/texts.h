@@ -1,0 +1,53 @@
+// Command lines, and what tests look for in a program's output.
+#pragma once
+#include <algorithm>
+#include <cctype>
+#include <initializer_list>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace ddprun::test {
+
+using Words = std::vector<std::string>;
+
+// One after the other.
+inline Words joined(std::initializer_list<Words> parts) {
+  Words all;
+  for (const Words& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+inline int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++found;
+  return found;
+}
+
+inline Words lines_of(const std::string& text) {
+  Words out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+
+inline Words sorted_lines(const std::string& text) {
+  Words out = lines_of(text);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// Joins the lines, as a report breaks long ones.
+inline std::string unbroken(const std::string& text) {
+  std::string out;
+  for (const char c : text)
+    if (!std::isspace(static_cast<unsigned char>(c)))
+      out += c;
+    else if (!out.empty() && out.back() != ' ')
+      out += ' ';
+  return out;
+}
+
+}  // namespace ddprun::test
