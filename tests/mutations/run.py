@@ -24,7 +24,7 @@ LOCK = ROOT / "build/mutations/lock"
 UNIT = {"agent": ["agent_tests"], "rendezvous": ["rendezvous_tests", "simulation_tests"],
         "launcher": ["launcher_tests"], "trainer": ["trainer_tests"]}
 FAST = ["launch_tests", "nodes_tests"]
-LIMITS = {"unit": 900, "fast": 300, "full": 900}  # seconds; a program that takes longer has failed
+LIMITS = {"unit": 240, "fast": 240, "full": 900}  # seconds; a program that takes longer has failed
 BY_CHANCE_MAX = 5  # cases of a program that may fail once and not again
 
 
