@@ -49,6 +49,7 @@ Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
       progress_timer_(io_),
       keeper_(io_, options_.keeper_pidfd),
       layout_(options_.logs, options_.command.job.run_id),
+      faults_(io_, options_.allow_chaos, fault_hooks()),
       workers_(
           io_, {options_.logs, layout_, pipes_}, terminal_group(options_), [this] { collect_workers(); },
           [this](const WorkerEnd& end) {
@@ -75,6 +76,22 @@ Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
       asked_acts_(io_) {
   std::signal(SIGPIPE, SIG_IGN);
   open_metrics();
+}
+
+Faults::Hooks Agent::fault_hooks() {
+  return {[this](const std::string& line) { pipes_.print(line); },
+          [this](int local_rank) { return workers_.running(local_rank); }, [this] { return suspended_; },
+          [this](Duration time) { contact_.coordination().cut(time); },
+          [this] {
+            if (contact_.signal() != 0) return false;
+            dispatch(Signalled{SIGTERM});
+            return true;
+          }};
+}
+
+void Agent::inject(const rendezvous::InjectFault& message) {
+  const bool runs = seat_ && supervisor_.running_round() == message.round;
+  faults_.inject(message.fault, runs ? std::optional(seat_->first_rank) : std::nullopt);
 }
 
 std::function<void(const rendezvous::LedgerRecord&, const rendezvous::Outcome*)> Agent::ledger_hook() {

@@ -4,8 +4,6 @@
 // One thread runs the loop. The store and the log pipes have threads of their own, so that neither a slow client nor a
 // slow console delays the supervisor.
 #pragma once
-#include <sys/resource.h>
-
 #include <deque>
 #include <map>
 #include <optional>
@@ -19,7 +17,7 @@
 #include "agent/agent_options.h"
 #include "agent/contact.h"
 #include "agent/events.h"
-#include "agent/fault_table.h"
+#include "agent/faults/faults.h"
 #include "agent/hang/hang_watch.h"
 #include "agent/hang/pace_meter.h"
 #include "agent/hang/processor_wait.h"
@@ -152,11 +150,8 @@ class Agent {
   void ask_for_act(const AgentSocket::Request& request, const AgentSocket::Reply& reply);
   void suspend_workers(const rendezvous::SuspendWorkers& message);
   void take_snapshot(const rendezvous::TakeSnapshot& message);
+  Faults::Hooks fault_hooks();
   void inject(const rendezvous::InjectFault& message);
-  std::string try_to_inject(const rendezvous::InjectFault& message);  // why not; empty: it is under way
-  void carry_out(const std::vector<FaultTable::Deed>& deeds);
-  void await_faults();
-  void end_faults();
   void ask_for_stacks(const AgentSocket::Reply& reply);
   void ask_for_status(const AgentSocket::Reply& reply);
   void ask_for_status_json(const std::function<void(const nlohmann::json&)>& reply);
@@ -231,10 +226,8 @@ class Agent {
   std::optional<Cgroup> cgroup_;
   std::optional<SnapshotMemory> snapshot_memory_;
   std::optional<int> unconfirmed_round_;  // confirmed when its snapshots are here
-  asio::steady_timer park_timer_{io_}, chaos_timer_{io_};
-  FaultTable faults_;
-  std::uint64_t declined_fault_ = 0;
-  std::map<pid_t, rlim_t> memory_limits_, file_limits_;  // of workers, before a fault
+  asio::steady_timer park_timer_{io_};
+  Faults faults_;
   bool no_round_follows_ = false;
   WorkerGroup workers_;
   Reporter reporter_;

@@ -61,7 +61,7 @@ std::optional<rendezvous::RoundSpent> Agent::spent_so_far() {
 }
 
 void Agent::close_account() {
-  end_faults();
+  faults_.end();
   if (!seat_ || round_spent_) return;
   progress_timer_.cancel();
   write_progress();

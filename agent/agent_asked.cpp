@@ -94,7 +94,7 @@ void Agent::add_self(StatusAnswer& answer) const {
 }
 
 rendezvous::NodeReport Agent::report() {
-  rendezvous::NodeReport out{.name = options_.logs.host, .declined_fault = declined_fault_};
+  rendezvous::NodeReport out{.name = options_.logs.host, .declined_fault = faults_.declined()};
   if (!seat_) return out;
   out.round = seat_->round;
   out.group_rank = seat_->group_rank;

@@ -247,6 +247,12 @@ std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, 
   return with_variables(environment_of_round_, own);
 }
 
+std::optional<pid_t> WorkerGroup::running(int local_rank) const {
+  const auto worker = records_.find(local_rank);
+  if (worker == records_.end() || worker->second.pid == 0 || worker->second.status) return {};
+  return worker->second.pid;
+}
+
 void WorkerGroup::watch(Live& worker) {
   worker.pidfd.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
     if (!error) on_end_();

@@ -96,6 +96,8 @@ class WorkerGroup {
   WorkerChannels& channels() { return channels_; }
   // Every worker reported that all its work is done, and exited with 0.
   bool all_finished(TimePoint now);
+  // The process of a worker that has not been reaped.
+  std::optional<pid_t> running(int local_rank) const;
   int rank_of(int local_rank) const { return seat_.first_rank + local_rank; }
   const std::map<int, WorkerRecord>& records() const { return records_; }  // by local rank
 
