@@ -47,6 +47,7 @@ Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
       hang_timer_(io_),
       pace_timer_(io_),
       progress_timer_(io_),
+      machine_(io_, machine_options(), machine_hooks()),
       keeper_(io_, options_.keeper_pidfd),
       layout_(options_.logs, options_.command.job.run_id),
       faults_(io_, options_.allow_chaos, fault_hooks()),
@@ -133,9 +134,8 @@ JobResult Agent::run() {
     layout_.clean_up(false);
   });
   limit_run();
-  start_health_check();
   start_template();
-  start_probe();
+  machine_.start();
   stacks_.emplace(io_, StackOptions{.environment = merged(options_.command.inherited, {})});
   open_socket();
   announce_metrics();
@@ -229,8 +229,9 @@ void Agent::collect_workers() {
     if (end.status.signal == SIGINT && in_foreground_ && seat_->workers == 1) dispatch(Signalled{SIGINT});
     dispatch(WorkerExited{seat_->round, end.local_rank, end.status});
   }
-  workers_.reap_strays({probe_ ? probe_->child() : std::nullopt, health_ ? health_->child() : std::nullopt,
-                        template_ ? template_->child() : std::nullopt});
+  std::vector<pid_t> others = machine_.children();
+  if (const auto child = template_ ? template_->child() : std::nullopt) others.push_back(*child);
+  workers_.reap_strays(std::move(others));
 }
 
 void Agent::arm_timer() {
@@ -350,8 +351,8 @@ void Agent::change_workers(int workers) {
 }
 
 void Agent::send_ready() {
-  awaits_health_ = health_ && !health_->passed() && contact_.signal() == 0;  // a node that leaves is in no round
-  if (awaits_health_) return health_->check();
+  awaits_health_ = contact_.signal() == 0 && !machine_.known_or_check();  // a node that leaves is in no round
+  if (awaits_health_) return;
   awaits_template_ = template_ && template_->is_awaited() && contact_.signal() == 0;
   if (awaits_template_) return;
   offer_node();
@@ -521,8 +522,7 @@ void Agent::send_signal(int signal) {
 void Agent::finish(const Finish& finish) {
   const rendezvous::Outcome& outcome = finish.outcome;
   finished_ = true;
-  if (probe_) probe_->stop();
-  if (health_) health_->stop();
+  machine_.stop();
   if (template_) template_->stop();
   park_timer_.cancel();
   workers_.kill_parked();

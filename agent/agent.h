@@ -22,7 +22,6 @@
 #include "agent/hang/pace_meter.h"
 #include "agent/hang/processor_wait.h"
 #include "agent/hang/round_meter.h"
-#include "agent/health_check.h"
 #include "agent/http/http_server.h"
 #include "agent/job_ending.h"
 #include "agent/job_events.h"
@@ -32,8 +31,8 @@
 #include "agent/logs/log_layout.h"
 #include "agent/logs/log_pipe.h"
 #include "agent/logs/own_log.h"
+#include "agent/machine/machine.h"
 #include "agent/node_copies.h"
-#include "agent/preemption_probe.h"
 #include "agent/process/cgroup.h"
 #include "agent/push/pusher.h"
 #include "agent/reporter.h"
@@ -90,7 +89,6 @@ class Agent {
   void confirm(int round);
   void on_signal(int signal);
   void on_notice(int local_rank, int signal);
-  void start_probe();
   void resize_terminals();
   void collect_workers();
   void limit_run();
@@ -107,7 +105,8 @@ class Agent {
   void send_ready();
   void offer_node();
   std::string unfit() const;  // why this node can be in no round; empty: it can
-  void start_health_check();
+  MachineOptions machine_options() const;
+  Machine::Hooks machine_hooks();
   void on_health();
   rendezvous::NodeId node() const { return contact_.coordination().node(); }
   rendezvous::NodeOffer offer() const;
@@ -217,8 +216,7 @@ class Agent {
   asio::io_context io_;
   SignalQueue signals_;
   asio::steady_timer timer_, run_limit_, output_timer_, hang_timer_, pace_timer_, progress_timer_;
-  std::optional<PreemptionProbe> probe_;
-  std::optional<HealthCheck> health_;
+  Machine machine_;
   std::optional<WorkerTemplate> template_;
   KeeperDeath keeper_;
   LogLayout layout_;

@@ -26,7 +26,7 @@ void Agent::report_failure(const ReportFailure& report) {
   close_account();
   reporter_.noticed(failure);
   job_events_.failed(report.local_rank);
-  if (health_) health_->suspect();
+  machine_.suspect();
   const std::optional<bool> progressed = workers_.channels().progressed(Clock::now());
   if (needs_last_lines(failure.status))  // our own workers are signalled already, and heartbeats can wait this long
     pipes_.await_end(report.round, rank, kLastOutputWait);
@@ -42,9 +42,8 @@ void Agent::report_failure(const ReportFailure& report) {
 // Rounds go on without this node, and it joins when they are gone.
 void Agent::report_held(const std::vector<int>& local_ranks) {
   if (!workers_.kill_all()) return;
-  std::set<pid_t> spared;
-  for (const auto& own : {probe_ ? probe_->child() : std::nullopt, health_ ? health_->child() : std::nullopt})
-    if (own) spared.insert(*own);
+  const std::vector<pid_t> own = machine_.children();
+  std::set<pid_t> spared(own.begin(), own.end());
   for (const pid_t pid : workers_.parked()) spared.insert(pid);
   kill_descendants(getpid(), spared);  // those of a worker that is not dead yet are no orphans of ours
   held_ranks_ = local_ranks;

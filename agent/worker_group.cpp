@@ -328,12 +328,9 @@ void WorkerGroup::park(std::vector<WorkerEnd>& ends) {
   }
 }
 
-void WorkerGroup::reap_strays(const std::vector<std::optional<pid_t>>& others) {
-  std::vector<pid_t> spared;
+void WorkerGroup::reap_strays(std::vector<pid_t> spared) {
   for (const auto& [local_rank, worker] : live_) spared.push_back(worker.pid);
   for (const pid_t pid : parked()) spared.push_back(pid);
-  for (const std::optional<pid_t>& other : others)
-    if (other) spared.push_back(*other);
   reap_orphans(spared);
 }
 
