@@ -141,7 +141,7 @@ JobResult Agent::run() {
   announce_metrics();
   start_pushes();
   contact_.start();
-  start_history();
+  start_page();
   io_.run();
   end_requested_ = false;
   contact_.leave(end_requested_);
@@ -300,7 +300,7 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                    measure_end(m);
                    if (seat_ && seat_->round == m.round) close_account();
                    job_events_.round_ended(m, spent_so_far());
-                   tell_page_of_end(m);
+                   if (page_) page_->round_ended(m);
                    if (last_failure_ && last_failure_->round == m.round)
                      reporter_.restarting(*last_failure_, m.reason);
                    else
@@ -324,7 +324,7 @@ void Agent::take_seat(const rendezvous::Seat& seat) {
   seat_ = seat;
   begin_account();
   job_events_.round_formed(seat);
-  tell_page_of_round(seat.round);
+  if (page_) page_->round_formed(seat.round);
   if (options_.store_proxy) store_.open_proxy(seat, contact_.coordination());
   if (copies_) copies_->take_seat(seat);
   dispatch(RoundFormed{seat});
@@ -540,7 +540,7 @@ void Agent::finish(const Finish& finish) {
   pipes_.drain(kDrainLimit);
   tell_metrics();
   job_events_.finished(outcome, spent_so_far());
-  tell_pages_of_job_end(outcome);
+  if (page_) page_->job_ended(outcome);
   if (outcome.verdict == rendezvous::Verdict::interrupted && outcome.signal != SIGINT && !result_.finished)
     report_lost();
   ending_.print_report(outcome, contact_.signal() != 0, [this](const std::string& report) {

@@ -16,6 +16,7 @@
 
 #include "agent/agent_options.h"
 #include "agent/contact.h"
+#include "agent/desk/job_page.h"
 #include "agent/events.h"
 #include "agent/faults/faults.h"
 #include "agent/hang/hang_watch.h"
@@ -46,7 +47,6 @@
 #include "agent/status/asked_acts.h"
 #include "agent/status/asked_stacks.h"
 #include "agent/status/asked_status.h"
-#include "agent/status/job_history.h"
 #include "agent/status/metrics_text.h"
 #include "agent/supervisor.h"
 #include "agent/worker_group.h"
@@ -160,24 +160,7 @@ class Agent {
   void on_http(const HttpRequest& request, const HttpServer::Answer& answer);
   bool is_ready() const;
   HttpResponse readiness() const;
-  void serve_page(const HttpServer::Answer& answer);
-  void start_history();
-  void open_live(const HttpServer::Answer& answer);
-  void look_for_page();
-  void tell_page_of_round(int round);
-  void tell_page_of_end(const rendezvous::EndRound& end);
-  void tell_pages_of_job_end(const rendezvous::Outcome& outcome);
-  void tell_pages(const nlohmann::json& answered);
-  struct Page {
-    explicit Page(asio::io_context& io) : timer(io) {}
-    asio::steady_timer timer;
-    JobHistory history = {};
-    std::vector<HttpServer::Answer> openers = {};  // wait for their first event
-    bool asked = false;                            // the status, and the answer has not come
-    std::string key = {};                          // of what was told last
-    int rounds_told = 0;                           // JobHistory::rounds_changed()
-    TimePoint told_at = {};
-  };
+  void start_page();
   using TakeMetrics = std::function<void(const MetricsValues&)>;
   void collect_metrics(TakeMetrics take);
   void hand_out_metrics(StatusAnswer status);
@@ -269,7 +252,7 @@ class Agent {
   std::optional<AgentSocket> socket_;
   std::vector<TakeMetrics> want_metrics_;  // wait for the coordinator's answer
   std::optional<HttpServer> http_;
-  std::optional<Page> page_;
+  std::optional<JobPage> page_;
   std::optional<Pusher> otlp_, kubeflow_;
   std::optional<JobMeasures> measures_;  // for metrics that somebody reads
   std::optional<std::uint64_t> oom_kills_at_start_;

@@ -36,7 +36,6 @@ void Agent::open_metrics() {
   measures_.emplace();
   oom_kills_at_start_ = oom_kills();
   if (!options_.metrics) return;
-  if (!options_.metrics) return;
   const rendezvous::Listening listening =
       rendezvous::open_listener(options_.metrics->address, options_.metrics->port, {"the metrics", "--metrics"});
   OpenTls tls;
@@ -74,6 +73,12 @@ std::optional<JobMeasures> Agent::measures_now() {
   return out;
 }
 
+void Agent::start_page() {
+  if (!options_.metrics || !options_.metrics->page) return;
+  page_.emplace(io_, *http_, [this](const auto& take) { ask_for_status_json(take); });
+  page_->start();
+}
+
 void Agent::announce_metrics() {
   if (http_ && (log_.at(LogLevel::info) || isatty(STDERR_FILENO)))
     reporter_.metrics_are_at(!options_.metrics->certificate.empty(), options_.metrics->address, http_->port());
@@ -83,10 +88,10 @@ void Agent::announce_metrics() {
 void Agent::on_http(const HttpRequest& request, const HttpServer::Answer& answer) {
   if (request.path == "/healthz") return answer({.body = "ok\n"});
   if (request.path == "/readyz") return answer(readiness());
-  if (request.path == "/" && options_.metrics->page) return serve_page(answer);
+  if (request.path == "/" && options_.metrics->page) return answer(page_document());
   const bool by_tls = !options_.metrics->certificate.empty();
   if (const auto refusal = refusal_of(request, options_.metrics->token, by_tls)) return answer(*refusal);
-  if (request.path == "/live" && page_) return open_live(answer);
+  if (request.path == "/live" && page_) return page_->open(answer);
   if (request.path == "/metrics")
     return collect_metrics([answer, format = metrics_format(request.accept)](const MetricsValues& values) {
       answer({.content_type = content_type(format), .body = metrics_text(values, format)});
