@@ -74,7 +74,10 @@ Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
       hangs_(options_.hang_limits),
       asked_stacks_(io_),
       asked_status_(io_),
-      asked_acts_(io_) {
+      asked_acts_(io_),
+      pushes_(io_,
+              {options_.otlp, options_.kubeflow, options_.version, options_.logs.host, options_.command.job.run_id},
+              push_hooks()) {
   std::signal(SIGPIPE, SIG_IGN);
   open_metrics();
 }
@@ -88,6 +91,15 @@ Faults::Hooks Agent::fault_hooks() {
             dispatch(Signalled{SIGTERM});
             return true;
           }};
+}
+
+JobPushes::Hooks Agent::push_hooks() {
+  return {[this](const auto& take) { collect_metrics(take); },
+          [this] {
+            const bool here = seat_ && seat_->first_rank == 0;
+            return here ? std::optional(report()) : std::nullopt;
+          },
+          [this] { return succeeded_; }, [this](const std::string& line) { pipes_.print("ddprun: " + line + ".\n"); }};
 }
 
 void Agent::inject(const rendezvous::InjectFault& message) {
@@ -139,7 +151,7 @@ JobResult Agent::run() {
   stacks_.emplace(io_, StackOptions{.environment = merged(options_.command.inherited, {})});
   open_socket();
   announce_metrics();
-  start_pushes();
+  pushes_.start();
   contact_.start();
   start_page();
   io_.run();
@@ -450,7 +462,7 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   round_has_workers_ = true;
   end_was_planned_ = grace_is_over_ = false;
   workers_run_since_.reset();
-  round_began_ = Clock::now();
+  pushes_.round_began(Clock::now());
   output_finding_.reset();
   hang_.clear();
   hang_of_all_ = false;
@@ -561,7 +573,7 @@ void Agent::end() {
   const bool nobody_reads_files = result_.outcome.verdict == rendezvous::Verdict::success || !options_.prints_end;
   reporter_.error_files_are_in(layout_.clean_up(nobody_reads_files));
   pipes_.drain(kDrainLimit);
-  push_last([this] { io_.stop(); });
+  pushes_.push_last([this] { io_.stop(); });
 }
 
 template <class What>

@@ -17,6 +17,7 @@
 #include "agent/agent_options.h"
 #include "agent/contact.h"
 #include "agent/desk/job_page.h"
+#include "agent/desk/job_pushes.h"
 #include "agent/events.h"
 #include "agent/faults/faults.h"
 #include "agent/hang/hang_watch.h"
@@ -35,7 +36,6 @@
 #include "agent/machine/machine.h"
 #include "agent/node_copies.h"
 #include "agent/process/cgroup.h"
-#include "agent/push/pusher.h"
 #include "agent/reporter.h"
 #include "agent/round_store.h"
 #include "agent/round_sweep.h"
@@ -167,10 +167,7 @@ class Agent {
   std::optional<JobMeasures> measures_now();
   void measure_end(const rendezvous::EndRound& end);
   void measure_steps(const std::map<int, WorkerSight>& seen);
-  void start_pushes();
-  void collect_otlp(const Pusher::Ready& ready);
-  void collect_progress(const Pusher::Ready& ready);
-  void push_last(const std::function<void()>& done);
+  JobPushes::Hooks push_hooks();
   rendezvous::NodeReport report();
   rendezvous::RankView view_of(const rendezvous::Standing& standing);
   void take_asked_stacks(const rendezvous::TakeStacks& asked);
@@ -253,14 +250,10 @@ class Agent {
   std::vector<TakeMetrics> want_metrics_;  // wait for the coordinator's answer
   std::optional<HttpServer> http_;
   std::optional<JobPage> page_;
-  std::optional<Pusher> otlp_, kubeflow_;
+  JobPushes pushes_;
   std::optional<JobMeasures> measures_;  // for metrics that somebody reads
   std::optional<std::uint64_t> oom_kills_at_start_;
-  std::optional<std::uint64_t> last_step_, total_steps_;  // that were pushed to Kubeflow Trainer
-  std::optional<double> loss_;
-  std::map<std::string, double> measured_;  // the last values of the user's metrics, if rank 0 is here
   const TimePoint started_ = Clock::now();
-  std::optional<TimePoint> round_began_;     // here: its workers' start
   std::set<int> stacks_taken_;               // of these local ranks, in this round
   std::map<int, KnownStacks> known_stacks_;  // by local rank
   int takes_stacks_for_round_ = 0;           // to tell standings with them

@@ -63,7 +63,7 @@ int Agent::still_running(int local_rank) const {
 void Agent::tell_metrics() {
   if (!options_.logs.monitor) return;
   for (const Metric& metric : options_.logs.monitor->take_metrics()) {
-    measured_[metric.name] = metric.last;
+    pushes_.measured(metric.name, metric.last);
     job_events_.measured(metric);
   }
 }
