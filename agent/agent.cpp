@@ -44,7 +44,6 @@ Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
       timer_(io_),
       run_limit_(io_),
       output_timer_(io_),
-      hang_timer_(io_),
       pace_timer_(io_),
       progress_timer_(io_),
       machine_(io_, machine_options(), machine_hooks()),
@@ -71,7 +70,7 @@ Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
                 ledger_hook(), caller_hook()}),
       ending_(
           io_, reporter_, [this]() -> Coordination& { return contact_.coordination(); }, !options_.meeting),
-      hangs_(options_.hang_limits),
+      watch_(io_, options_.hang_limits, workers_seen(), watch_hooks()),
       asked_stacks_(io_),
       asked_status_(io_),
       asked_acts_(io_),
@@ -84,7 +83,7 @@ Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
 
 Faults::Hooks Agent::fault_hooks() {
   return {[this](const std::string& line) { pipes_.print(line); },
-          [this](int local_rank) { return workers_.running(local_rank); }, [this] { return suspended_; },
+          [this](int local_rank) { return workers_.running(local_rank); }, [this] { return watch_.suspended(); },
           [this](Duration time) { contact_.coordination().cut(time); },
           [this] {
             if (contact_.signal() != 0) return false;
@@ -148,7 +147,7 @@ JobResult Agent::run() {
   limit_run();
   start_template();
   machine_.start();
-  stacks_.emplace(io_, StackOptions{.environment = merged(options_.command.inherited, {})});
+  watch_.start(merged(options_.command.inherited, {}));
   open_socket();
   announce_metrics();
   pushes_.start();
@@ -211,7 +210,7 @@ void Agent::confirm(int round) {
 
 void Agent::on_signal(int signal) {
   if (signal == SIGCHLD) return collect_workers();
-  if (signal == SIGTSTP || signal == SIGCONT) return suspend(signal == SIGTSTP);
+  if (signal == SIGTSTP || signal == SIGCONT) return watch_.suspend(signal == SIGTSTP);
   if (signal == SIGWINCH) return resize_terminals();
   if (!contains(options_.ending_signals, signal)) return workers_.signal(signal);
   end_requested_ = true;
@@ -282,10 +281,10 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                  },
                  [&](const rendezvous::AskStandings& m) {
                    if (supervisor_.running_round() != m.round) return;
-                   look_at_workers();
-                   tell_standings();
+                   watch_.look();
+                   watch_.tell_standings();
                  },
-                 [&](const rendezvous::BlameWorker& m) { blame(m); },
+                 [&](const rendezvous::BlameWorker& m) { watch_.blame(m.round, m.rank, m.text, m.of_all); },
                  [&](const rendezvous::TakeStacks& m) { take_asked_stacks(m); },
                  [&](const rendezvous::StacksOfNode& m) { asked_stacks_.take(m.serial, m.nodes, m.text); },
                  [&](const rendezvous::ReportStatus& m) {
@@ -464,11 +463,8 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   workers_run_since_.reset();
   pushes_.round_began(Clock::now());
   output_finding_.reset();
-  hang_.clear();
-  hang_of_all_ = false;
-  stacks_taken_.clear();
-  known_stacks_.clear();
-  told_.clear();
+  hung_.reset();
+  watch_.begin_round(seat);
   if (options_.logs.monitor) options_.logs.monitor->begin_round(seat.round, seat.first_rank == 0);
   reporter_.round_begins();
   if (options_.timer_file) options_.command.inherited["TORCHELASTIC_TIMER_FILE"] = timers_.open(*options_.timer_file);
@@ -488,8 +484,7 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   if (measures_) measures_->workers_run(*workers_run_since_);
   round_meter_.started(*workers_run_since_);
   watch_output();
-  hangs_.begin_round(seat.workers, seat.world_size, seat.learned, Clock::now());
-  watch_hangs();
+  watch_.workers_run(seat);
   pace_.begin_round(seat.group_world_size, Clock::now());
   watch_pace();
   if (options_.stuck_limit) timers_.watch_for_stuck(StuckWatch(*options_.stuck_limit), seat.round);
@@ -517,7 +512,13 @@ void Agent::stop_parking() {
 
 // SIGKILL needs no scope: the rest of a worker's group is killed when the worker is reaped.
 void Agent::signal_workers(int signal) {
-  if (!takes_stacks_before(signal)) send_signal(signal);
+  const bool for_a_failure = signal == SIGTERM && seat_ && !end_was_planned_ && contact_.signal() == 0;
+  const auto then = [this, signal, round = seat_ ? seat_->round : 0] {
+    if (supervisor_.round_with_workers() != round) return false;  // they have ended by themselves
+    send_signal(signal);
+    return true;
+  };
+  if (!for_a_failure || !watch_.takes_stacks_before(then)) send_signal(signal);
 }
 
 void Agent::send_signal(int signal) {

@@ -20,10 +20,9 @@
 #include "agent/desk/job_pushes.h"
 #include "agent/events.h"
 #include "agent/faults/faults.h"
-#include "agent/hang/hang_watch.h"
 #include "agent/hang/pace_meter.h"
-#include "agent/hang/processor_wait.h"
 #include "agent/hang/round_meter.h"
+#include "agent/hang/worker_watch.h"
 #include "agent/http/http_server.h"
 #include "agent/job_ending.h"
 #include "agent/job_events.h"
@@ -41,8 +40,6 @@
 #include "agent/round_sweep.h"
 #include "agent/round_timers.h"
 #include "agent/signal_queue.h"
-#include "agent/stacks/take_stacks.h"
-#include "agent/stacks/top_frame.h"
 #include "agent/status/agent_socket.h"
 #include "agent/status/asked_acts.h"
 #include "agent/status/asked_stacks.h"
@@ -118,32 +115,10 @@ class Agent {
   void start_workers(const rendezvous::Seat& seat);
   void watch_output();
   void tell_metrics();
-  void watch_hangs();
-  void look_at_workers();
-  std::vector<rendezvous::Standing> standings() const;
-  void tell_standings();  // with the stacks of those that seem to hold up the others
-  void send_standings();
-  void suspend(bool suspended);  // at the terminal
-  void blame(const rendezvous::BlameWorker& message);
-  struct Told {                           // in the last standings
-    std::optional<TimePoint> since = {};  // its last report then
-    bool waits = false;                   // by its beats or its stack
-  };
-  struct Blamed {
-    rendezvous::BlameWorker message;
-    Told told;
-  };
-  void on_culprits_stacks(const Blamed& blamed, const ProcessStacks& stacks);
-  struct KnownStacks {
-    std::optional<TimePoint> since;  // its last report then
-    TimePoint at;
-    ProcessStacks stacks;
-    std::optional<TopFrame> top;
-    bool stopped = false;  // by a signal; seen before its threads were stopped for the stacks
-  };
-  const KnownStacks* known_stacks(int local_rank) const;  // since its last report, some seconds old; null: none
-  void learn_stacks(int local_rank, std::optional<TimePoint> since, const ProcessStacks& stacks, bool stopped);
-  bool takes_stacks_before(int signal);  // then signals the workers
+  WorkersSeen workers_seen();
+  WorkerWatch::Hooks watch_hooks();
+  void looked(const std::map<int, WorkerSight>& seen);
+  void keep_stacks(const std::vector<int>& local_ranks, const std::vector<ProcessStacks>& stacks);
   void open_socket();
   void on_request(const AgentSocket::Request& request, const AgentSocket::Reply& reply);
   void ask_for_act(const AgentSocket::Request& request, const AgentSocket::Reply& reply);
@@ -171,7 +146,6 @@ class Agent {
   rendezvous::NodeReport report();
   rendezvous::RankView view_of(const rendezvous::Standing& standing);
   void take_asked_stacks(const rendezvous::TakeStacks& asked);
-  void keep_stacks(const std::vector<int>& local_ranks, const std::vector<ProcessStacks>& stacks);
   void watch_pace();
   void send_pace(TimePoint now);
   void report_pace(const rendezvous::ReportPace& report);
@@ -195,7 +169,7 @@ class Agent {
   Supervisor supervisor_;
   asio::io_context io_;
   SignalQueue signals_;
-  asio::steady_timer timer_, run_limit_, output_timer_, hang_timer_, pace_timer_, progress_timer_;
+  asio::steady_timer timer_, run_limit_, output_timer_, pace_timer_, progress_timer_;
   Machine machine_;
   std::optional<WorkerTemplate> template_;
   KeeperDeath keeper_;
@@ -233,16 +207,12 @@ class Agent {
   bool grace_is_over_ = false;                          // and those that were left SIGKILL
   std::optional<TimePoint> workers_run_since_;          // all of the round's, here
   std::optional<OutputWatch::Finding> output_finding_;  // of the round
-  HangWatch hangs_;
+  WorkerWatch watch_;
   PaceMeter pace_;
-  ProcessorWait processor_wait_;
   RoundMeter round_meter_;
   std::optional<rendezvous::RoundSpent> round_spent_;  // of the round, if it has ended here
   bool spent_told_ = false;
   bool pages_of_round_ = false;  // the workers' channels are those of the round
-  bool suspended_ = false;       // at the terminal
-  TimePoint standings_sent_ = {};
-  std::optional<AsyncStacks> stacks_;
   AskedStacks asked_stacks_;
   AskedStatus asked_status_;
   AskedActs asked_acts_;
@@ -254,13 +224,8 @@ class Agent {
   std::optional<JobMeasures> measures_;  // for metrics that somebody reads
   std::optional<std::uint64_t> oom_kills_at_start_;
   const TimePoint started_ = Clock::now();
-  std::set<int> stacks_taken_;               // of these local ranks, in this round
-  std::map<int, KnownStacks> known_stacks_;  // by local rank
-  int takes_stacks_for_round_ = 0;           // to tell standings with them
-  std::map<int, Told> told_;                 // by local rank
-  std::string hang_;                         // of the round's failure: Failure::how
-  bool hang_of_all_ = false;                 // Failure::of_all
-  std::vector<int> held_ranks_;              // local ranks that SIGKILL has not ended; reported
+  std::optional<HungWorker> hung_;  // in this round
+  std::vector<int> held_ranks_;     // local ranks that SIGKILL has not ended; reported
   std::optional<rendezvous::Failure> last_failure_;
   JobResult result_;
 };

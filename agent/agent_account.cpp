@@ -24,7 +24,7 @@ void Agent::write_progress() {
     if (progress.loss) losses.push_back(*progress.loss);
   }
   if (!least) return;
-  if (const auto step = hangs_.median_step(); step && *step > Duration::zero())
+  if (const auto step = watch_.median_step(); step && *step > Duration::zero())
     least->steps_per_second = 1 / std::chrono::duration<double>(*step).count();
   if (!losses.empty())
     least->loss = std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());

@@ -17,9 +17,9 @@ void Agent::report_failure(const ReportFailure& report) {
       .round = report.round, .node = node(), .local_rank = report.local_rank, .rank = rank, .status = report.status};
   rendezvous::Failure& failure = *last_failure_;
   failure.host = options_.logs.host;
-  if (failure.status.hung) {
-    failure.how = hang_;
-    failure.of_all = hang_of_all_;
+  if (failure.status.hung && hung_) {
+    failure.how = hung_->how;
+    failure.of_all = hung_->of_all;
   }
   if (failure.status.hung || failure.status.by_output)  // it lives, and would come to wait like the others
     workers_.replace(report.local_rank, failure.status.hung ? SIGKILL : SIGTERM);

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <utility>
 
-#include "agent/process/process_table.h"
+#include "rendezvous/coordination/act.h"
 
 namespace ddprun::agent {
 namespace {
