@@ -45,7 +45,6 @@ Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
       run_limit_(io_),
       output_timer_(io_),
       pace_timer_(io_),
-      progress_timer_(io_),
       machine_(io_, machine_options(), machine_hooks()),
       keeper_(io_, options_.keeper_pidfd),
       layout_(options_.logs, options_.command.job.run_id),
@@ -71,6 +70,7 @@ Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
       ending_(
           io_, reporter_, [this]() -> Coordination& { return contact_.coordination(); }, !options_.meeting),
       watch_(io_, options_.hang_limits, workers_seen(), watch_hooks()),
+      account_(io_, account_hooks()),
       asked_stacks_(io_),
       asked_status_(io_),
       asked_acts_(io_),
@@ -100,6 +100,29 @@ JobPushes::Hooks Agent::push_hooks() {
           },
           [this] { return succeeded_; }, [this](const std::string& line) { pipes_.print("ddprun: " + line + ".\n"); }};
 }
+
+RoundAccount::Hooks Agent::account_hooks() {
+  RoundAccount::Hooks hooks{[this] {
+                              std::vector<Progress> all;
+                              for (const auto& [local_rank, worker] : workers_.records())
+                                all.push_back(workers_.channels().progress(local_rank, Clock::now()));
+                              return all;
+                            },
+                            [this] { return watch_.median_step(); },
+                            [this](int round, const rendezvous::RoundSpent& spent) {
+                              return contact_.coordination().send(rendezvous::NodeSpent{node(), round, spent});
+                            },
+                            {}};
+  if (job_events_.on()) hooks.on_progress = [this](const JobProgress& progress) { job_events_.progressed(progress); };
+  return hooks;
+}
+
+void Agent::close_account() {
+  faults_.end();
+  if (const auto spent = account_.close(); spent && measures_) measures_->snapshot_stall += spent->save;
+}
+
+std::optional<rendezvous::RoundSpent> Agent::spent_so_far() { return account_.spent(); }
 
 void Agent::inject(const rendezvous::InjectFault& message) {
   const bool runs = seat_ && supervisor_.running_round() == message.round;
@@ -310,7 +333,7 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                    end_was_planned_ = m.planned;
                    measure_end(m);
                    if (seat_ && seat_->round == m.round) close_account();
-                   job_events_.round_ended(m, spent_so_far());
+                   job_events_.round_ended(m, account_.spent());
                    if (page_) page_->round_ended(m);
                    if (last_failure_ && last_failure_->round == m.round)
                      reporter_.restarting(*last_failure_, m.reason);
@@ -333,7 +356,7 @@ void Agent::take_seat(const rendezvous::Seat& seat) {
   contact_.on_seat();
   if (seat.workers != options_.workers) change_workers(seat.workers);
   seat_ = seat;
-  begin_account();
+  account_.begin(seat);
   job_events_.round_formed(seat);
   if (page_) page_->round_formed(seat.round);
   if (options_.store_proxy) store_.open_proxy(seat, contact_.coordination());
@@ -374,7 +397,7 @@ void Agent::offer_node() {
   timers_.close();
   job_events_.waiting_for_round();
   store_.open();
-  tell_spent();
+  account_.tell();
   if (measures_) measures_->waits_for_round(Clock::now());
   contact_.send(rendezvous::NodeReady{node(), offer()});
 }
@@ -457,7 +480,7 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   park_timer_.cancel();
   if (copies_) copies_->begin_round(seat);
   workers_.begin(store_.seat_for_workers(seat));
-  pages_of_round_ = true;
+  account_.workers_start();
   round_has_workers_ = true;
   end_was_planned_ = grace_is_over_ = false;
   workers_run_since_.reset();
@@ -482,7 +505,7 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   reporter_.workers_run();
   workers_run_since_ = Clock::now();
   if (measures_) measures_->workers_run(*workers_run_since_);
-  round_meter_.started(*workers_run_since_);
+  account_.workers_run(*workers_run_since_);
   watch_output();
   watch_.workers_run(seat);
   pace_.begin_round(seat.group_world_size, Clock::now());
@@ -544,15 +567,14 @@ void Agent::finish(const Finish& finish) {
     result_.unsaved = workers_.channels().unsaved(Clock::now(), {finish.saved.begin(), finish.saved.end()}, [this] {
       return names_channel(options_.command.program, options_.command.argv);
     });
-  spent_told_ = false;  // again: the coordinator writes its account, now with the last stop
-  tell_spent();
+  account_.tell(/*again=*/true);  // the coordinator writes its account, now with the last stop
   contact_.end_wait();
   copies_.reset();
   store_.close();
   timers_.close();
   pipes_.drain(kDrainLimit);
   tell_metrics();
-  job_events_.finished(outcome, spent_so_far());
+  job_events_.finished(outcome, account_.spent());
   if (page_) page_->job_ended(outcome);
   if (outcome.verdict == rendezvous::Verdict::interrupted && outcome.signal != SIGINT && !result_.finished)
     report_lost();

@@ -21,7 +21,7 @@
 #include "agent/events.h"
 #include "agent/faults/faults.h"
 #include "agent/hang/pace_meter.h"
-#include "agent/hang/round_meter.h"
+#include "agent/hang/round_account.h"
 #include "agent/hang/worker_watch.h"
 #include "agent/http/http_server.h"
 #include "agent/job_ending.h"
@@ -68,11 +68,7 @@ class Agent {
   std::optional<rendezvous::RoundSpent> spent_so_far();
 
  private:
-  void begin_account();
-  void write_progress();
-  void watch_progress();
-  rendezvous::RoundSpent measure_round();
-  void tell_spent();
+  RoundAccount::Hooks account_hooks();
   void close_account();  // when the round ends here, for whatever reason; a second call does nothing
   void end_leftovers_of_earlier_runs();
   void make_cgroup();
@@ -169,7 +165,7 @@ class Agent {
   Supervisor supervisor_;
   asio::io_context io_;
   SignalQueue signals_;
-  asio::steady_timer timer_, run_limit_, output_timer_, pace_timer_, progress_timer_;
+  asio::steady_timer timer_, run_limit_, output_timer_, pace_timer_;
   Machine machine_;
   std::optional<WorkerTemplate> template_;
   KeeperDeath keeper_;
@@ -209,10 +205,7 @@ class Agent {
   std::optional<OutputWatch::Finding> output_finding_;  // of the round
   WorkerWatch watch_;
   PaceMeter pace_;
-  RoundMeter round_meter_;
-  std::optional<rendezvous::RoundSpent> round_spent_;  // of the round, if it has ended here
-  bool spent_told_ = false;
-  bool pages_of_round_ = false;  // the workers' channels are those of the round
+  RoundAccount account_;
   AskedStacks asked_stacks_;
   AskedStatus asked_status_;
   AskedActs asked_acts_;

@@ -98,7 +98,7 @@ rendezvous::NodeReport Agent::report() {
   if (!seat_) return out;
   out.round = seat_->round;
   out.group_rank = seat_->group_rank;
-  out.spent = spent_so_far();
+  out.spent = account_.spent();
   if (!supervisor_.round_with_workers()) return out;
   watch_.look();
   if (const auto step = watch_.median_step())

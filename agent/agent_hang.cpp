@@ -44,7 +44,7 @@ WorkerWatch::Hooks Agent::watch_hooks() {
 
 void Agent::looked(const std::map<int, WorkerSight>& seen) {
   measure_steps(seen);
-  if (!round_spent_) measure_round();
+  account_.look();
 }
 
 // A thread of its own writes: the log folder may be on the file server that does not answer.

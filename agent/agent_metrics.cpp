@@ -63,7 +63,7 @@ void Agent::measure_steps(const std::map<int, WorkerSight>& seen) {
 std::optional<JobMeasures> Agent::measures_now() {
   if (!measures_) return {};
   JobMeasures out = *measures_;
-  if (const auto spent = round_spent_ ? std::nullopt : spent_so_far()) out.snapshot_stall += spent->save;
+  if (const auto spent = account_.closed() ? std::nullopt : account_.spent()) out.snapshot_stall += spent->save;
   if (const auto kills = oom_kills(); kills && oom_kills_at_start_)
     out.oom_kills = *kills - std::min(*kills, *oom_kills_at_start_);
   const rendezvous::Server::Counts store = store_.counts();
