@@ -32,7 +32,7 @@
 #include "agent/logs/log_layout.h"
 #include "agent/logs/log_pipe.h"
 #include "agent/logs/own_log.h"
-#include "agent/machine/machine.h"
+#include "agent/machine/machine_watch.h"
 #include "agent/node_copies.h"
 #include "agent/process/cgroup.h"
 #include "agent/reporter.h"
@@ -99,7 +99,7 @@ class Agent {
   void offer_node();
   std::string unfit() const;  // why this node can be in no round; empty: it can
   MachineOptions machine_options() const;
-  Machine::Hooks machine_hooks();
+  MachineWatch::Hooks machine_hooks();
   void on_health();
   rendezvous::NodeId node() const { return contact_.coordination().node(); }
   rendezvous::NodeOffer offer() const;
@@ -166,7 +166,7 @@ class Agent {
   asio::io_context io_;
   SignalQueue signals_;
   asio::steady_timer timer_, run_limit_, output_timer_, pace_timer_;
-  Machine machine_;
+  MachineWatch machine_;
   std::optional<WorkerTemplate> template_;
   KeeperDeath keeper_;
   LogLayout layout_;

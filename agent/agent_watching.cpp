@@ -15,7 +15,7 @@ MachineOptions Agent::machine_options() const {
           merged(options_.command.inherited, own)};
 }
 
-Machine::Hooks Agent::machine_hooks() {
+MachineWatch::Hooks Agent::machine_hooks() {
   return {[this](const std::string& why) {
             if (contact_.signal() != 0) return;
             reporter_.probe_noticed(why);

@@ -3,6 +3,8 @@
 #include <numeric>
 #include <utility>
 
+#include "rendezvous/coordination/coordinator.h"
+
 namespace ddprun::agent {
 
 RoundAccount::RoundAccount(asio::io_context& io, Hooks hooks) : hooks_(std::move(hooks)), timer_(io) {}

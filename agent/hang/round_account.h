@@ -11,8 +11,8 @@
 #include <asio/steady_timer.hpp>
 
 #include "agent/channel/channel_page.h"
+#include "agent/hang/job_progress.h"
 #include "agent/hang/round_meter.h"
-#include "agent/job_events.h"
 #include "rendezvous/coordination/round.h"
 
 namespace ddprun::agent {

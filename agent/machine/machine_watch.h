@@ -11,9 +11,9 @@
 
 #include <asio/io_context.hpp>
 
-#include "agent/health_check.h"
-#include "agent/machine_limits.h"
-#include "agent/preemption_probe.h"
+#include "agent/machine/health_check.h"
+#include "agent/machine/machine_limits.h"
+#include "agent/machine/preemption_probe.h"
 
 namespace ddprun::agent {
 
@@ -25,7 +25,7 @@ struct MachineOptions {
   std::vector<std::string> environment = {};  // of both commands
 };
 
-class Machine {
+class MachineWatch {
  public:
   struct Hooks {
     std::function<void(const std::string& why)> on_preempted;
@@ -33,7 +33,7 @@ class Machine {
     std::function<void(const std::string& sentence)> say;  // the probe cannot ask
     std::function<void()> on_reaped;                       // other children may wait behind ours
   };
-  Machine(asio::io_context& io, MachineOptions options, Hooks hooks);
+  MachineWatch(asio::io_context& io, MachineOptions options, Hooks hooks);
 
   // Begins to ask whether it is being preempted.
   void start();

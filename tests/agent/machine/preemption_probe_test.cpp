@@ -1,5 +1,5 @@
 // --preemption-probe: when its command runs and what its end means, as a value; then with real files and commands.
-#include "agent/preemption_probe.h"
+#include "agent/machine/preemption_probe.h"
 
 #include <sys/wait.h>
 

@@ -1,12 +1,12 @@
 // --health-check with real commands.
-#include "agent/health_check.h"
+#include "agent/machine/health_check.h"
 
 #include <csignal>
 #include <filesystem>
 #include <memory>
 #include <thread>
 
-#include "agent/machine_limits.h"
+#include "agent/machine/machine_limits.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 

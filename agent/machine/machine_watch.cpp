@@ -1,10 +1,10 @@
-#include "agent/machine/machine.h"
+#include "agent/machine/machine_watch.h"
 
 #include <utility>
 
 namespace ddprun::agent {
 
-Machine::Machine(asio::io_context& io, MachineOptions options, Hooks hooks) {
+MachineWatch::MachineWatch(asio::io_context& io, MachineOptions options, Hooks hooks) {
   if (options.probe)
     probe_.emplace(io, *options.probe, options.environment,
                    PreemptionProbe::Hooks{hooks.on_preempted, hooks.say, hooks.on_reaped});
@@ -18,31 +18,31 @@ Machine::Machine(asio::io_context& io, MachineOptions options, Hooks hooks) {
                   std::move(hooks.on_health));
 }
 
-void Machine::start() {
+void MachineWatch::start() {
   if (probe_) probe_->start();
 }
 
-void Machine::stop() {
+void MachineWatch::stop() {
   if (probe_) probe_->stop();
   if (health_) health_->stop();
 }
 
-bool Machine::known_or_check() {
+bool MachineWatch::known_or_check() {
   if (!health_ || health_->passed()) return true;
   health_->check();
   return false;
 }
 
-std::string Machine::unfit() const {
+std::string MachineWatch::unfit() const {
   if (!health_ || health_->passed().value_or(false)) return {};
   return health_->passed() ? health_->why() : "its health check has not ended";
 }
 
-void Machine::suspect() {
+void MachineWatch::suspect() {
   if (health_) health_->suspect();
 }
 
-std::vector<pid_t> Machine::children() const {
+std::vector<pid_t> MachineWatch::children() const {
   std::vector<pid_t> out;
   if (const auto child = probe_ ? probe_->child() : std::nullopt) out.push_back(*child);
   if (const auto child = health_ ? health_->child() : std::nullopt) out.push_back(*child);
