@@ -44,11 +44,11 @@ Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
       timer_(io_),
       run_limit_(io_),
       output_timer_(io_),
-      hang_timer_(io_),
       pace_timer_(io_),
-      progress_timer_(io_),
+      machine_(io_, machine_options(), machine_hooks()),
       keeper_(io_, options_.keeper_pidfd),
       layout_(options_.logs, options_.command.job.run_id),
+      faults_(io_, options_.allow_chaos, fault_hooks()),
       workers_(
           io_, {options_.logs, layout_, pipes_}, terminal_group(options_), [this] { collect_workers(); },
           [this](const WorkerEnd& end) {
@@ -69,12 +69,64 @@ Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
                 ledger_hook(), caller_hook()}),
       ending_(
           io_, reporter_, [this]() -> Coordination& { return contact_.coordination(); }, !options_.meeting),
-      hangs_(options_.hang_limits),
+      watch_(io_, options_.hang_limits, workers_seen(), watch_hooks()),
+      account_(io_, account_hooks()),
       asked_stacks_(io_),
       asked_status_(io_),
-      asked_acts_(io_) {
+      asked_acts_(io_),
+      pushes_(io_,
+              {options_.otlp, options_.kubeflow, options_.version, options_.logs.host, options_.command.job.run_id},
+              push_hooks()) {
   std::signal(SIGPIPE, SIG_IGN);
   open_metrics();
+}
+
+Faults::Hooks Agent::fault_hooks() {
+  return {[this](const std::string& line) { pipes_.print(line); },
+          [this](int local_rank) { return workers_.running(local_rank); }, [this] { return watch_.suspended(); },
+          [this](Duration time) { contact_.coordination().cut(time); },
+          [this] {
+            if (contact_.signal() != 0) return false;
+            dispatch(Signalled{SIGTERM});
+            return true;
+          }};
+}
+
+JobPushes::Hooks Agent::push_hooks() {
+  return {[this](const auto& take) { collect_metrics(take); },
+          [this] {
+            const bool here = seat_ && seat_->first_rank == 0;
+            return here ? std::optional(report()) : std::nullopt;
+          },
+          [this] { return succeeded_; }, [this](const std::string& line) { pipes_.print("ddprun: " + line + ".\n"); }};
+}
+
+RoundAccount::Hooks Agent::account_hooks() {
+  RoundAccount::Hooks hooks{[this] {
+                              std::vector<Progress> all;
+                              for (const auto& [local_rank, worker] : workers_.records())
+                                all.push_back(workers_.channels().progress(local_rank, Clock::now()));
+                              return all;
+                            },
+                            [this] { return watch_.median_step(); },
+                            [this](int round, const rendezvous::RoundSpent& spent) {
+                              return contact_.coordination().send(rendezvous::NodeSpent{node(), round, spent});
+                            },
+                            {}};
+  if (job_events_.on()) hooks.on_progress = [this](const JobProgress& progress) { job_events_.progressed(progress); };
+  return hooks;
+}
+
+void Agent::close_account() {
+  faults_.end();
+  if (const auto spent = account_.close(); spent && measures_) measures_->snapshot_stall += spent->save;
+}
+
+std::optional<rendezvous::RoundSpent> Agent::spent_so_far() { return account_.spent(); }
+
+void Agent::inject(const rendezvous::InjectFault& message) {
+  const bool runs = seat_ && supervisor_.running_round() == message.round;
+  faults_.inject(message.fault, runs ? std::optional(seat_->first_rank) : std::nullopt);
 }
 
 std::function<void(const rendezvous::LedgerRecord&, const rendezvous::Outcome*)> Agent::ledger_hook() {
@@ -116,15 +168,14 @@ JobResult Agent::run() {
     layout_.clean_up(false);
   });
   limit_run();
-  start_health_check();
   start_template();
-  start_probe();
-  stacks_.emplace(io_, StackOptions{.environment = merged(options_.command.inherited, {})});
+  machine_.start();
+  watch_.start(merged(options_.command.inherited, {}));
   open_socket();
   announce_metrics();
-  start_pushes();
+  pushes_.start();
   contact_.start();
-  start_history();
+  start_page();
   io_.run();
   end_requested_ = false;
   contact_.leave(end_requested_);
@@ -182,7 +233,7 @@ void Agent::confirm(int round) {
 
 void Agent::on_signal(int signal) {
   if (signal == SIGCHLD) return collect_workers();
-  if (signal == SIGTSTP || signal == SIGCONT) return suspend(signal == SIGTSTP);
+  if (signal == SIGTSTP || signal == SIGCONT) return watch_.suspend(signal == SIGTSTP);
   if (signal == SIGWINCH) return resize_terminals();
   if (!contains(options_.ending_signals, signal)) return workers_.signal(signal);
   end_requested_ = true;
@@ -212,8 +263,9 @@ void Agent::collect_workers() {
     if (end.status.signal == SIGINT && in_foreground_ && seat_->workers == 1) dispatch(Signalled{SIGINT});
     dispatch(WorkerExited{seat_->round, end.local_rank, end.status});
   }
-  workers_.reap_strays({probe_ ? probe_->child() : std::nullopt, health_ ? health_->child() : std::nullopt,
-                        template_ ? template_->child() : std::nullopt});
+  std::vector<pid_t> others = machine_.children();
+  if (const auto child = template_ ? template_->child() : std::nullopt) others.push_back(*child);
+  workers_.reap_strays(std::move(others));
 }
 
 void Agent::arm_timer() {
@@ -252,10 +304,10 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                  },
                  [&](const rendezvous::AskStandings& m) {
                    if (supervisor_.running_round() != m.round) return;
-                   look_at_workers();
-                   tell_standings();
+                   watch_.look();
+                   watch_.tell_standings();
                  },
-                 [&](const rendezvous::BlameWorker& m) { blame(m); },
+                 [&](const rendezvous::BlameWorker& m) { watch_.blame(m.round, m.rank, m.text, m.of_all); },
                  [&](const rendezvous::TakeStacks& m) { take_asked_stacks(m); },
                  [&](const rendezvous::StacksOfNode& m) { asked_stacks_.take(m.serial, m.nodes, m.text); },
                  [&](const rendezvous::ReportStatus& m) {
@@ -281,8 +333,8 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                    end_was_planned_ = m.planned;
                    measure_end(m);
                    if (seat_ && seat_->round == m.round) close_account();
-                   job_events_.round_ended(m, spent_so_far());
-                   tell_page_of_end(m);
+                   job_events_.round_ended(m, account_.spent());
+                   if (page_) page_->round_ended(m);
                    if (last_failure_ && last_failure_->round == m.round)
                      reporter_.restarting(*last_failure_, m.reason);
                    else
@@ -304,9 +356,9 @@ void Agent::take_seat(const rendezvous::Seat& seat) {
   contact_.on_seat();
   if (seat.workers != options_.workers) change_workers(seat.workers);
   seat_ = seat;
-  begin_account();
+  account_.begin(seat);
   job_events_.round_formed(seat);
-  tell_page_of_round(seat.round);
+  if (page_) page_->round_formed(seat.round);
   if (options_.store_proxy) store_.open_proxy(seat, contact_.coordination());
   if (copies_) copies_->take_seat(seat);
   dispatch(RoundFormed{seat});
@@ -333,8 +385,8 @@ void Agent::change_workers(int workers) {
 }
 
 void Agent::send_ready() {
-  awaits_health_ = health_ && !health_->passed() && contact_.signal() == 0;  // a node that leaves is in no round
-  if (awaits_health_) return health_->check();
+  awaits_health_ = contact_.signal() == 0 && !machine_.known_or_check();  // a node that leaves is in no round
+  if (awaits_health_) return;
   awaits_template_ = template_ && template_->is_awaited() && contact_.signal() == 0;
   if (awaits_template_) return;
   offer_node();
@@ -345,7 +397,7 @@ void Agent::offer_node() {
   timers_.close();
   job_events_.waiting_for_round();
   store_.open();
-  tell_spent();
+  account_.tell();
   if (measures_) measures_->waits_for_round(Clock::now());
   contact_.send(rendezvous::NodeReady{node(), offer()});
 }
@@ -428,17 +480,14 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   park_timer_.cancel();
   if (copies_) copies_->begin_round(seat);
   workers_.begin(store_.seat_for_workers(seat));
-  pages_of_round_ = true;
+  account_.workers_start();
   round_has_workers_ = true;
   end_was_planned_ = grace_is_over_ = false;
   workers_run_since_.reset();
-  round_began_ = Clock::now();
+  pushes_.round_began(Clock::now());
   output_finding_.reset();
-  hang_.clear();
-  hang_of_all_ = false;
-  stacks_taken_.clear();
-  known_stacks_.clear();
-  told_.clear();
+  hung_.reset();
+  watch_.begin_round(seat);
   if (options_.logs.monitor) options_.logs.monitor->begin_round(seat.round, seat.first_rank == 0);
   reporter_.round_begins();
   if (options_.timer_file) options_.command.inherited["TORCHELASTIC_TIMER_FILE"] = timers_.open(*options_.timer_file);
@@ -456,10 +505,9 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   reporter_.workers_run();
   workers_run_since_ = Clock::now();
   if (measures_) measures_->workers_run(*workers_run_since_);
-  round_meter_.started(*workers_run_since_);
+  account_.workers_run(*workers_run_since_);
   watch_output();
-  hangs_.begin_round(seat.workers, seat.world_size, seat.learned, Clock::now());
-  watch_hangs();
+  watch_.workers_run(seat);
   pace_.begin_round(seat.group_world_size, Clock::now());
   watch_pace();
   if (options_.stuck_limit) timers_.watch_for_stuck(StuckWatch(*options_.stuck_limit), seat.round);
@@ -487,7 +535,13 @@ void Agent::stop_parking() {
 
 // SIGKILL needs no scope: the rest of a worker's group is killed when the worker is reaped.
 void Agent::signal_workers(int signal) {
-  if (!takes_stacks_before(signal)) send_signal(signal);
+  const bool for_a_failure = signal == SIGTERM && seat_ && !end_was_planned_ && contact_.signal() == 0;
+  const auto then = [this, signal, round = seat_ ? seat_->round : 0] {
+    if (supervisor_.round_with_workers() != round) return false;  // they have ended by themselves
+    send_signal(signal);
+    return true;
+  };
+  if (!for_a_failure || !watch_.takes_stacks_before(then)) send_signal(signal);
 }
 
 void Agent::send_signal(int signal) {
@@ -504,8 +558,7 @@ void Agent::send_signal(int signal) {
 void Agent::finish(const Finish& finish) {
   const rendezvous::Outcome& outcome = finish.outcome;
   finished_ = true;
-  if (probe_) probe_->stop();
-  if (health_) health_->stop();
+  machine_.stop();
   if (template_) template_->stop();
   park_timer_.cancel();
   workers_.kill_parked();
@@ -514,16 +567,15 @@ void Agent::finish(const Finish& finish) {
     result_.unsaved = workers_.channels().unsaved(Clock::now(), {finish.saved.begin(), finish.saved.end()}, [this] {
       return names_channel(options_.command.program, options_.command.argv);
     });
-  spent_told_ = false;  // again: the coordinator writes its account, now with the last stop
-  tell_spent();
+  account_.tell(/*again=*/true);  // the coordinator writes its account, now with the last stop
   contact_.end_wait();
   copies_.reset();
   store_.close();
   timers_.close();
   pipes_.drain(kDrainLimit);
   tell_metrics();
-  job_events_.finished(outcome, spent_so_far());
-  tell_pages_of_job_end(outcome);
+  job_events_.finished(outcome, account_.spent());
+  if (page_) page_->job_ended(outcome);
   if (outcome.verdict == rendezvous::Verdict::interrupted && outcome.signal != SIGINT && !result_.finished)
     report_lost();
   ending_.print_report(outcome, contact_.signal() != 0, [this](const std::string& report) {
@@ -544,7 +596,7 @@ void Agent::end() {
   const bool nobody_reads_files = result_.outcome.verdict == rendezvous::Verdict::success || !options_.prints_end;
   reporter_.error_files_are_in(layout_.clean_up(nobody_reads_files));
   pipes_.drain(kDrainLimit);
-  push_last([this] { io_.stop(); });
+  pushes_.push_last([this] { io_.stop(); });
 }
 
 template <class What>

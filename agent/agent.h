@@ -4,8 +4,6 @@
 // One thread runs the loop. The store and the log pipes have threads of their own, so that neither a slow client nor a
 // slow console delays the supervisor.
 #pragma once
-#include <sys/resource.h>
-
 #include <deque>
 #include <map>
 #include <optional>
@@ -18,13 +16,13 @@
 
 #include "agent/agent_options.h"
 #include "agent/contact.h"
+#include "agent/desk/job_page.h"
+#include "agent/desk/job_pushes.h"
 #include "agent/events.h"
-#include "agent/fault_table.h"
-#include "agent/hang/hang_watch.h"
+#include "agent/faults/faults.h"
 #include "agent/hang/pace_meter.h"
-#include "agent/hang/processor_wait.h"
-#include "agent/hang/round_meter.h"
-#include "agent/health_check.h"
+#include "agent/hang/round_account.h"
+#include "agent/hang/worker_watch.h"
 #include "agent/http/http_server.h"
 #include "agent/job_ending.h"
 #include "agent/job_events.h"
@@ -34,22 +32,18 @@
 #include "agent/logs/log_layout.h"
 #include "agent/logs/log_pipe.h"
 #include "agent/logs/own_log.h"
+#include "agent/machine/machine_watch.h"
 #include "agent/node_copies.h"
-#include "agent/preemption_probe.h"
 #include "agent/process/cgroup.h"
-#include "agent/push/pusher.h"
 #include "agent/reporter.h"
 #include "agent/round_store.h"
 #include "agent/round_sweep.h"
 #include "agent/round_timers.h"
 #include "agent/signal_queue.h"
-#include "agent/stacks/take_stacks.h"
-#include "agent/stacks/top_frame.h"
 #include "agent/status/agent_socket.h"
 #include "agent/status/asked_acts.h"
 #include "agent/status/asked_stacks.h"
 #include "agent/status/asked_status.h"
-#include "agent/status/job_history.h"
 #include "agent/status/metrics_text.h"
 #include "agent/supervisor.h"
 #include "agent/worker_group.h"
@@ -74,11 +68,7 @@ class Agent {
   std::optional<rendezvous::RoundSpent> spent_so_far();
 
  private:
-  void begin_account();
-  void write_progress();
-  void watch_progress();
-  rendezvous::RoundSpent measure_round();
-  void tell_spent();
+  RoundAccount::Hooks account_hooks();
   void close_account();  // when the round ends here, for whatever reason; a second call does nothing
   void end_leftovers_of_earlier_runs();
   void make_cgroup();
@@ -92,7 +82,6 @@ class Agent {
   void confirm(int round);
   void on_signal(int signal);
   void on_notice(int local_rank, int signal);
-  void start_probe();
   void resize_terminals();
   void collect_workers();
   void limit_run();
@@ -109,7 +98,8 @@ class Agent {
   void send_ready();
   void offer_node();
   std::string unfit() const;  // why this node can be in no round; empty: it can
-  void start_health_check();
+  MachineOptions machine_options() const;
+  MachineWatch::Hooks machine_hooks();
   void on_health();
   rendezvous::NodeId node() const { return contact_.coordination().node(); }
   rendezvous::NodeOffer offer() const;
@@ -121,42 +111,17 @@ class Agent {
   void start_workers(const rendezvous::Seat& seat);
   void watch_output();
   void tell_metrics();
-  void watch_hangs();
-  void look_at_workers();
-  std::vector<rendezvous::Standing> standings() const;
-  void tell_standings();  // with the stacks of those that seem to hold up the others
-  void send_standings();
-  void suspend(bool suspended);  // at the terminal
-  void blame(const rendezvous::BlameWorker& message);
-  struct Told {                           // in the last standings
-    std::optional<TimePoint> since = {};  // its last report then
-    bool waits = false;                   // by its beats or its stack
-  };
-  struct Blamed {
-    rendezvous::BlameWorker message;
-    Told told;
-  };
-  void on_culprits_stacks(const Blamed& blamed, const ProcessStacks& stacks);
-  struct KnownStacks {
-    std::optional<TimePoint> since;  // its last report then
-    TimePoint at;
-    ProcessStacks stacks;
-    std::optional<TopFrame> top;
-    bool stopped = false;  // by a signal; seen before its threads were stopped for the stacks
-  };
-  const KnownStacks* known_stacks(int local_rank) const;  // since its last report, some seconds old; null: none
-  void learn_stacks(int local_rank, std::optional<TimePoint> since, const ProcessStacks& stacks, bool stopped);
-  bool takes_stacks_before(int signal);  // then signals the workers
+  WorkersSeen workers_seen();
+  WorkerWatch::Hooks watch_hooks();
+  void looked(const std::map<int, WorkerSight>& seen);
+  void keep_stacks(const std::vector<int>& local_ranks, const std::vector<ProcessStacks>& stacks);
   void open_socket();
   void on_request(const AgentSocket::Request& request, const AgentSocket::Reply& reply);
   void ask_for_act(const AgentSocket::Request& request, const AgentSocket::Reply& reply);
   void suspend_workers(const rendezvous::SuspendWorkers& message);
   void take_snapshot(const rendezvous::TakeSnapshot& message);
+  Faults::Hooks fault_hooks();
   void inject(const rendezvous::InjectFault& message);
-  std::string try_to_inject(const rendezvous::InjectFault& message);  // why not; empty: it is under way
-  void carry_out(const std::vector<FaultTable::Deed>& deeds);
-  void await_faults();
-  void end_faults();
   void ask_for_stacks(const AgentSocket::Reply& reply);
   void ask_for_status(const AgentSocket::Reply& reply);
   void ask_for_status_json(const std::function<void(const nlohmann::json&)>& reply);
@@ -166,38 +131,17 @@ class Agent {
   void on_http(const HttpRequest& request, const HttpServer::Answer& answer);
   bool is_ready() const;
   HttpResponse readiness() const;
-  void serve_page(const HttpServer::Answer& answer);
-  void start_history();
-  void open_live(const HttpServer::Answer& answer);
-  void look_for_page();
-  void tell_page_of_round(int round);
-  void tell_page_of_end(const rendezvous::EndRound& end);
-  void tell_pages_of_job_end(const rendezvous::Outcome& outcome);
-  void tell_pages(const nlohmann::json& answered);
-  struct Page {
-    explicit Page(asio::io_context& io) : timer(io) {}
-    asio::steady_timer timer;
-    JobHistory history = {};
-    std::vector<HttpServer::Answer> openers = {};  // wait for their first event
-    bool asked = false;                            // the status, and the answer has not come
-    std::string key = {};                          // of what was told last
-    int rounds_told = 0;                           // JobHistory::rounds_changed()
-    TimePoint told_at = {};
-  };
+  void start_page();
   using TakeMetrics = std::function<void(const MetricsValues&)>;
   void collect_metrics(TakeMetrics take);
   void hand_out_metrics(StatusAnswer status);
   std::optional<JobMeasures> measures_now();
   void measure_end(const rendezvous::EndRound& end);
   void measure_steps(const std::map<int, WorkerSight>& seen);
-  void start_pushes();
-  void collect_otlp(const Pusher::Ready& ready);
-  void collect_progress(const Pusher::Ready& ready);
-  void push_last(const std::function<void()>& done);
+  JobPushes::Hooks push_hooks();
   rendezvous::NodeReport report();
   rendezvous::RankView view_of(const rendezvous::Standing& standing);
   void take_asked_stacks(const rendezvous::TakeStacks& asked);
-  void keep_stacks(const std::vector<int>& local_ranks, const std::vector<ProcessStacks>& stacks);
   void watch_pace();
   void send_pace(TimePoint now);
   void report_pace(const rendezvous::ReportPace& report);
@@ -221,9 +165,8 @@ class Agent {
   Supervisor supervisor_;
   asio::io_context io_;
   SignalQueue signals_;
-  asio::steady_timer timer_, run_limit_, output_timer_, hang_timer_, pace_timer_, progress_timer_;
-  std::optional<PreemptionProbe> probe_;
-  std::optional<HealthCheck> health_;
+  asio::steady_timer timer_, run_limit_, output_timer_, pace_timer_;
+  MachineWatch machine_;
   std::optional<WorkerTemplate> template_;
   KeeperDeath keeper_;
   LogLayout layout_;
@@ -231,10 +174,8 @@ class Agent {
   std::optional<Cgroup> cgroup_;
   std::optional<SnapshotMemory> snapshot_memory_;
   std::optional<int> unconfirmed_round_;  // confirmed when its snapshots are here
-  asio::steady_timer park_timer_{io_}, chaos_timer_{io_};
-  FaultTable faults_;
-  std::uint64_t declined_fault_ = 0;
-  std::map<pid_t, rlim_t> memory_limits_, file_limits_;  // of workers, before a fault
+  asio::steady_timer park_timer_{io_};
+  Faults faults_;
   bool no_round_follows_ = false;
   WorkerGroup workers_;
   Reporter reporter_;
@@ -262,38 +203,22 @@ class Agent {
   bool grace_is_over_ = false;                          // and those that were left SIGKILL
   std::optional<TimePoint> workers_run_since_;          // all of the round's, here
   std::optional<OutputWatch::Finding> output_finding_;  // of the round
-  HangWatch hangs_;
+  WorkerWatch watch_;
   PaceMeter pace_;
-  ProcessorWait processor_wait_;
-  RoundMeter round_meter_;
-  std::optional<rendezvous::RoundSpent> round_spent_;  // of the round, if it has ended here
-  bool spent_told_ = false;
-  bool pages_of_round_ = false;  // the workers' channels are those of the round
-  bool suspended_ = false;       // at the terminal
-  TimePoint standings_sent_ = {};
-  std::optional<AsyncStacks> stacks_;
+  RoundAccount account_;
   AskedStacks asked_stacks_;
   AskedStatus asked_status_;
   AskedActs asked_acts_;
   std::optional<AgentSocket> socket_;
   std::vector<TakeMetrics> want_metrics_;  // wait for the coordinator's answer
   std::optional<HttpServer> http_;
-  std::optional<Page> page_;
-  std::optional<Pusher> otlp_, kubeflow_;
+  std::optional<JobPage> page_;
+  JobPushes pushes_;
   std::optional<JobMeasures> measures_;  // for metrics that somebody reads
   std::optional<std::uint64_t> oom_kills_at_start_;
-  std::optional<std::uint64_t> last_step_, total_steps_;  // that were pushed to Kubeflow Trainer
-  std::optional<double> loss_;
-  std::map<std::string, double> measured_;  // the last values of the user's metrics, if rank 0 is here
   const TimePoint started_ = Clock::now();
-  std::optional<TimePoint> round_began_;     // here: its workers' start
-  std::set<int> stacks_taken_;               // of these local ranks, in this round
-  std::map<int, KnownStacks> known_stacks_;  // by local rank
-  int takes_stacks_for_round_ = 0;           // to tell standings with them
-  std::map<int, Told> told_;                 // by local rank
-  std::string hang_;                         // of the round's failure: Failure::how
-  bool hang_of_all_ = false;                 // Failure::of_all
-  std::vector<int> held_ranks_;              // local ranks that SIGKILL has not ended; reported
+  std::optional<HungWorker> hung_;  // in this round
+  std::vector<int> held_ranks_;     // local ranks that SIGKILL has not ended; reported
   std::optional<rendezvous::Failure> last_failure_;
   JobResult result_;
 };

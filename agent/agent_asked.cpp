@@ -54,7 +54,7 @@ void Agent::ask_for_act(const AgentSocket::Request& request, const AgentSocket::
 }
 
 void Agent::suspend_workers(const rendezvous::SuspendWorkers& message) {
-  if (supervisor_.running_round() == message.round) suspend(message.suspended);
+  if (supervisor_.running_round() == message.round) watch_.suspend(message.suspended);
 }
 
 void Agent::take_snapshot(const rendezvous::TakeSnapshot& message) {
@@ -94,16 +94,16 @@ void Agent::add_self(StatusAnswer& answer) const {
 }
 
 rendezvous::NodeReport Agent::report() {
-  rendezvous::NodeReport out{.name = options_.logs.host, .declined_fault = declined_fault_};
+  rendezvous::NodeReport out{.name = options_.logs.host, .declined_fault = faults_.declined()};
   if (!seat_) return out;
   out.round = seat_->round;
   out.group_rank = seat_->group_rank;
-  out.spent = spent_so_far();
+  out.spent = account_.spent();
   if (!supervisor_.round_with_workers()) return out;
-  look_at_workers();
-  if (const auto step = hangs_.median_step())
+  watch_.look();
+  if (const auto step = watch_.median_step())
     out.step_us = static_cast<std::uint64_t>(duration_cast<microseconds>(*step).count());
-  for (const rendezvous::Standing& one : standings()) out.ranks.push_back(view_of(one));
+  for (const rendezvous::Standing& one : watch_.standings()) out.ranks.push_back(view_of(one));
   std::sort(out.ranks.begin(), out.ranks.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
   return out;
 }
@@ -140,10 +140,10 @@ rendezvous::RankView Agent::view_of(const rendezvous::Standing& standing) {
 
 void Agent::take_asked_stacks(const rendezvous::TakeStacks& asked) {
   if (!seat_) return;
-  look_at_workers();
+  watch_.look();
   std::vector<pid_t> pids;
   std::vector<std::string> headings;
-  for (const rendezvous::Standing& one : standings()) {
+  for (const rendezvous::Standing& one : watch_.standings()) {
     if (one.activity == rendezvous::Activity::ended) continue;
     const pid_t pid = workers_.records().at(one.rank - seat_->first_rank).pid;
     pids.push_back(pid);
@@ -158,7 +158,7 @@ void Agent::take_asked_stacks(const rendezvous::TakeStacks& asked) {
         rendezvous::StacksTaken{node(), asked.asker, asked.serial, cut(std::move(text), seat_->group_world_size)});
   };
   if (pids.empty()) return send({});
-  stacks_->take(pids, kAskedLimit, send);
+  watch_.take_stacks(pids, kAskedLimit, send);
 }
 
 }  // namespace ddprun::agent

@@ -17,16 +17,16 @@ void Agent::report_failure(const ReportFailure& report) {
       .round = report.round, .node = node(), .local_rank = report.local_rank, .rank = rank, .status = report.status};
   rendezvous::Failure& failure = *last_failure_;
   failure.host = options_.logs.host;
-  if (failure.status.hung) {
-    failure.how = hang_;
-    failure.of_all = hang_of_all_;
+  if (failure.status.hung && hung_) {
+    failure.how = hung_->how;
+    failure.of_all = hung_->of_all;
   }
   if (failure.status.hung || failure.status.by_output)  // it lives, and would come to wait like the others
     workers_.replace(report.local_rank, failure.status.hung ? SIGKILL : SIGTERM);
   close_account();
   reporter_.noticed(failure);
   job_events_.failed(report.local_rank);
-  if (health_) health_->suspect();
+  machine_.suspect();
   const std::optional<bool> progressed = workers_.channels().progressed(Clock::now());
   if (needs_last_lines(failure.status))  // our own workers are signalled already, and heartbeats can wait this long
     pipes_.await_end(report.round, rank, kLastOutputWait);
@@ -42,9 +42,8 @@ void Agent::report_failure(const ReportFailure& report) {
 // Rounds go on without this node, and it joins when they are gone.
 void Agent::report_held(const std::vector<int>& local_ranks) {
   if (!workers_.kill_all()) return;
-  std::set<pid_t> spared;
-  for (const auto& own : {probe_ ? probe_->child() : std::nullopt, health_ ? health_->child() : std::nullopt})
-    if (own) spared.insert(*own);
+  const std::vector<pid_t> own = machine_.children();
+  std::set<pid_t> spared(own.begin(), own.end());
   for (const pid_t pid : workers_.parked()) spared.insert(pid);
   kill_descendants(getpid(), spared);  // those of a worker that is not dead yet are no orphans of ours
   held_ranks_ = local_ranks;

@@ -36,7 +36,6 @@ void Agent::open_metrics() {
   measures_.emplace();
   oom_kills_at_start_ = oom_kills();
   if (!options_.metrics) return;
-  if (!options_.metrics) return;
   const rendezvous::Listening listening =
       rendezvous::open_listener(options_.metrics->address, options_.metrics->port, {"the metrics", "--metrics"});
   OpenTls tls;
@@ -64,7 +63,7 @@ void Agent::measure_steps(const std::map<int, WorkerSight>& seen) {
 std::optional<JobMeasures> Agent::measures_now() {
   if (!measures_) return {};
   JobMeasures out = *measures_;
-  if (const auto spent = round_spent_ ? std::nullopt : spent_so_far()) out.snapshot_stall += spent->save;
+  if (const auto spent = account_.closed() ? std::nullopt : account_.spent()) out.snapshot_stall += spent->save;
   if (const auto kills = oom_kills(); kills && oom_kills_at_start_)
     out.oom_kills = *kills - std::min(*kills, *oom_kills_at_start_);
   const rendezvous::Server::Counts store = store_.counts();
@@ -72,6 +71,12 @@ std::optional<JobMeasures> Agent::measures_now() {
   for (std::size_t op = 0; op < store.requests.size(); ++op)
     out.store.requests.emplace_back(rendezvous::kOpNames[op], store.requests[op]);
   return out;
+}
+
+void Agent::start_page() {
+  if (!options_.metrics || !options_.metrics->page) return;
+  page_.emplace(io_, *http_, [this](const auto& take) { ask_for_status_json(take); });
+  page_->start();
 }
 
 void Agent::announce_metrics() {
@@ -83,10 +88,10 @@ void Agent::announce_metrics() {
 void Agent::on_http(const HttpRequest& request, const HttpServer::Answer& answer) {
   if (request.path == "/healthz") return answer({.body = "ok\n"});
   if (request.path == "/readyz") return answer(readiness());
-  if (request.path == "/" && options_.metrics->page) return serve_page(answer);
+  if (request.path == "/" && options_.metrics->page) return answer(page_document());
   const bool by_tls = !options_.metrics->certificate.empty();
   if (const auto refusal = refusal_of(request, options_.metrics->token, by_tls)) return answer(*refusal);
-  if (request.path == "/live" && page_) return open_live(answer);
+  if (request.path == "/live" && page_) return page_->open(answer);
   if (request.path == "/metrics")
     return collect_metrics([answer, format = metrics_format(request.accept)](const MetricsValues& values) {
       answer({.content_type = content_type(format), .body = metrics_text(values, format)});

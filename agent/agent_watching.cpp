@@ -9,46 +9,35 @@
 
 namespace ddprun::agent {
 
-void Agent::start_probe() {
-  if (!options_.probe) return;
+MachineOptions Agent::machine_options() const {
   const Environment own{{kCookieVariable, options_.command.job.cookie}};
-  probe_.emplace(io_, *options_.probe, merged(options_.command.inherited, own),
-                 PreemptionProbe::Hooks{[this](const std::string& why) {
-                                          if (contact_.signal() != 0) return;
-                                          reporter_.probe_noticed(why);
-                                          dispatch(Signalled{SIGTERM});
-                                        },
-                                        [this](const std::string& line) { pipes_.print("ddprun: " + line + ".\n"); },
-                                        [this] { collect_workers(); }});
-  probe_->start();
+  return {options_.machine_limits, options_.folders, options_.health_check, options_.probe,
+          merged(options_.command.inherited, own)};
 }
 
-void Agent::start_health_check() {
-  if (options_.health_check.empty() && !options_.machine_limits.any()) return;
-  const Environment own{{kCookieVariable, options_.command.job.cookie}};
-  HealthCheck::BuiltIn built_in;
-  if (options_.machine_limits.any())
-    built_in = [limits = options_.machine_limits, folders = options_.folders] {
-      return why_unfit(limits, machine_facts(limits, folders));
-    };
-  health_.emplace(io_, std::move(built_in), options_.health_check, merged(options_.command.inherited, own),
-                  [this] { on_health(); });
+MachineWatch::Hooks Agent::machine_hooks() {
+  return {[this](const std::string& why) {
+            if (contact_.signal() != 0) return;
+            reporter_.probe_noticed(why);
+            dispatch(Signalled{SIGTERM});
+          },
+          [this] { on_health(); }, [this](const std::string& line) { pipes_.print("ddprun: " + line + ".\n"); },
+          [this] { collect_workers(); }};
 }
 
 // A node without workers tells the coordinator; one that runs a round does so after it.
 void Agent::on_health() {
   if (contact_.signal() != 0) return;  // it leaves
-  if (!*health_->passed()) {
+  if (const std::string why = machine_.unfit(); !why.empty()) {
     workers_.kill_parked();  // what they hold may be what is missing
-    reporter_.unhealthy(health_->why());
+    reporter_.unhealthy(why);
   }
   if (!supervisor_.round_with_workers() && contact_.coordination().connected()) send_ready();
 }
 
 std::string Agent::unfit() const {
   if (!held_ranks_.empty()) return reporter_.survivors(held_ranks_);
-  if (!health_ || health_->passed().value_or(false)) return {};
-  return health_->passed() ? health_->why() : "its health check has not ended";
+  return machine_.unfit();
 }
 
 void Agent::limit_run() {
@@ -74,7 +63,7 @@ int Agent::still_running(int local_rank) const {
 void Agent::tell_metrics() {
   if (!options_.logs.monitor) return;
   for (const Metric& metric : options_.logs.monitor->take_metrics()) {
-    measured_[metric.name] = metric.last;
+    pushes_.measured(metric.name, metric.last);
     job_events_.measured(metric);
   }
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "agent/channel/file_timer.h"
+#include "agent/hang/job_progress.h"
 #include "agent/logs/event_log.h"
 #include "agent/logs/output_metrics.h"
 #include "agent/worker_group.h"
@@ -15,12 +16,6 @@
 #include "rendezvous/coordination/round.h"
 
 namespace ddprun::agent {
-
-// How far the job is.
-struct JobProgress {
-  std::uint64_t step = 0;
-  std::optional<double> steps_per_second = {}, loss = {};
-};
 
 class JobEvents {
  public:

@@ -247,6 +247,12 @@ std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, 
   return with_variables(environment_of_round_, own);
 }
 
+std::optional<pid_t> WorkerGroup::running(int local_rank) const {
+  const auto worker = records_.find(local_rank);
+  if (worker == records_.end() || worker->second.pid == 0 || worker->second.status) return {};
+  return worker->second.pid;
+}
+
 void WorkerGroup::watch(Live& worker) {
   worker.pidfd.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
     if (!error) on_end_();
@@ -322,12 +328,9 @@ void WorkerGroup::park(std::vector<WorkerEnd>& ends) {
   }
 }
 
-void WorkerGroup::reap_strays(const std::vector<std::optional<pid_t>>& others) {
-  std::vector<pid_t> spared;
+void WorkerGroup::reap_strays(std::vector<pid_t> spared) {
   for (const auto& [local_rank, worker] : live_) spared.push_back(worker.pid);
   for (const pid_t pid : parked()) spared.push_back(pid);
-  for (const std::optional<pid_t>& other : others)
-    if (other) spared.push_back(*other);
   reap_orphans(spared);
 }
 

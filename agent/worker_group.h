@@ -91,11 +91,13 @@ class WorkerGroup {
   // exit with an error, both before a success; before all of them an exit with `preempt_exit_code`, which announces a
   // preemption.
   std::vector<WorkerEnd> collect(std::optional<int> preempt_exit_code);
-  // Reaps children of ours that are neither workers nor `other`: orphaned descendants.
-  void reap_strays(const std::vector<std::optional<pid_t>>& others = {});
+  // Reaps children of ours that are neither workers nor `others`: orphaned descendants.
+  void reap_strays(std::vector<pid_t> others = {});
   WorkerChannels& channels() { return channels_; }
   // Every worker reported that all its work is done, and exited with 0.
   bool all_finished(TimePoint now);
+  // The process of a worker that has not been reaped.
+  std::optional<pid_t> running(int local_rank) const;
   int rank_of(int local_rank) const { return seat_.first_rank + local_rank; }
   const std::map<int, WorkerRecord>& records() const { return records_; }  // by local rank
 

@@ -13,7 +13,7 @@
 #include "agent/logs/log_options.h"
 #include "agent/logs/output_watch.h"
 #include "agent/logs/rank_selection.h"
-#include "agent/machine_limits.h"
+#include "agent/machine/machine_limits.h"
 #include "agent/process/numa.h"
 #include "launcher/settings/option.h"
 #include "launcher/ssh/host_list.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "agent/nvml.h"
+#include "agent/machine/nvml.h"
 
 namespace ddprun::launcher {
 namespace {

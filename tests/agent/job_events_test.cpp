@@ -76,9 +76,13 @@ TEST_CASE("a job that goes well is told from rendezvous to success", "[job_event
   CHECK(story(events) == "RENDEZVOUS ASSIGN_WORKER_RANKS START/0 SUCCEEDED/0 SUCCEEDED");
   for (const Json& event : events) {
     const Json& metadata = event["metadata"];
-    const Json fields{{"run_id", "run-7"},   {"hostname", "node7"}, {"role", "default"}, {"rdzv_backend", "static"},
-                      {"entry_point", "sh"}, {"group_rank", 0},     {"round", 1}};
-    for (const auto& [field, value] : fields.items()) CHECK(metadata.at(field) == value);
+    CHECK(metadata["run_id"] == "run-7");
+    CHECK(metadata["hostname"] == "node7");
+    CHECK(metadata["role"] == "default");
+    CHECK(metadata["rdzv_backend"] == "static");
+    CHECK(metadata["entry_point"] == "sh");
+    CHECK(metadata["group_rank"] == 0);
+    CHECK(metadata["round"] == 1);
     CHECK(event["name"] == "torchelastic.worker.status." + metadata["state"].get<std::string>());
   }
   CHECK(events[0]["metadata"]["duration_ms"].is_number());

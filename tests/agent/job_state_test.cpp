@@ -1,6 +1,7 @@
 // The ledger and the list of excluded machines in real files.
 #include "agent/job_state.h"
 
+#include <atomic>
 #include <mutex>
 
 #include "tests/support/catch.h"

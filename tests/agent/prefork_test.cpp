@@ -1,10 +1,12 @@
 // What decides whether workers may be forked from a template.
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <fstream>
+#include <thread>
 
 #include "agent/prefork/fork_obstacle.h"
 #include "agent/prefork/loaded_files.h"
@@ -39,23 +41,15 @@ TEST_CASE("a request for a fork arrives as it was sent, and nothing else is take
 
   const std::string text = to_text(sent);
   for (std::size_t cut = 0; cut < text.find("/bin/p") + 7; ++cut) CHECK_FALSE(parse_fork_request(text.substr(0, cut)));
-  using namespace std::string_literals;
-  for (const std::string& bad : {"2\0"
-                                 "1\0\0\0\0\0"
-                                 "0\0"s,
-                                 "1\0x\0\0\0\0\0"
-                                 "0\0"s,
-                                 "1\0"
-                                 "1\0\0\0\0\0"
-                                 "1\0"s,
-                                 "1\0"
-                                 "1\0\0"
-                                 "1,,2\0\0\0"
-                                 "0\0"s,
-                                 "1\0"
-                                 "1\0\0\0\0\0"
-                                 "-1\0"s})
-    CHECK_FALSE(parse_fork_request(bad));
+  using Words = std::vector<std::string>;
+  for (const Words& bad : {Words{"2", "1", "", "", "", "", "0"}, Words{"1", "x", "", "", "", "", "0"},
+                           Words{"1", "1", "", "", "", "", "1"}, Words{"1", "1", "", "1,,2", "", "", "0"},
+                           Words{"1", "1", "", "", "", "", "-1"}}) {
+    std::string text;
+    for (const std::string& word : bad) text += word + '\0';
+    CAPTURE(text);
+    CHECK_FALSE(parse_fork_request(text));
+  }
 }
 
 TEST_CASE("a file of a process that is replaced, written to or removed is found", "[prefork]") {

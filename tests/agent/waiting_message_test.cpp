@@ -14,13 +14,8 @@ TEST_CASE("who waits is told how many nodes and workers are here, and who is mis
   CHECK(waiting_message(rendezvous::Attendance{3, 3, 6, {"gpu-7 (10.0.0.7)"}, 0}, 2) ==
         "3 nodes, 6 workers, waiting for gpu-7 (10.0.0.7)");
   CHECK(waiting_message({}, 4) == "the job has its maximum number of nodes; this one is a spare");
-}
-
-TEST_CASE("the workers to come are not guessed where nodes bring different numbers", "[waiting]") {
+  // Workers to come are not guessed where nodes bring different numbers; of many nodes the first are named.
   CHECK(waiting_message(rendezvous::Attendance{2, 3, 9, {}, 0}, 4) == "2 of 3 nodes, 9 workers");
-}
-
-TEST_CASE("of many missing nodes the first are named and the rest counted", "[waiting]") {
   CHECK(waiting_message(rendezvous::Attendance{1, 900, 8, {"a", "b", "c", "d", "e", "f", "g", "h"}, 891}, 8) ==
         "1 of 900 nodes, 8 of 7200 workers, waiting for a, b, c, d, e and 894 more");
 }

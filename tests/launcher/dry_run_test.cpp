@@ -1,8 +1,10 @@
 #include "launcher/dry_run.h"
 
+#include "agent/process/numa.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 using namespace ddprun::launcher;
 
 TEST_CASE("a dry run shows for each rank what it would get", "[dry_run]") {
@@ -31,4 +33,10 @@ TEST_CASE("the environment of a dry run is what differs from ddprun's own", "[dr
   const EnvironmentDifference changes =
       difference({{"A", "1"}, {"B", "2"}, {"C", "3"}}, {{"A", "1"}, {"B", "x"}, {"D", ""}});
   CHECK(changes == EnvironmentDifference{{"B", "x"}, {"C", std::nullopt}, {"D", ""}});
+}
+
+TEST_CASE("CPU sets are shown as ranges", "[dry_run]") {
+  CHECK(cpu_list({}) == "");
+  CHECK(cpu_list({7}) == "7");
+  CHECK(cpu_list({3, 1, 2, 9, 11, 12}) == "1-3,9,11-12");
 }

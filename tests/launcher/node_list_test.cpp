@@ -1,5 +1,6 @@
 #include "launcher/scheduler/node_list.h"
 
+#include <cstdlib>
 #include <iostream>
 #include <random>
 
@@ -16,11 +17,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-Names names(const std::string& list) {
-  const auto read = expand_node_list(list);
-  if (const auto* wrong = std::get_if<settings::Wrong>(&read)) return {"wrong: " + wrong->complaint};
-  return std::get<Names>(read);
-}
+Names names(const std::string& list) { return std::get<Names>(expand_node_list(list)); }
 
 std::string wrong(const std::string& list) {
   const auto read = expand_node_list(list);

@@ -147,23 +147,18 @@ TEST_CASE("a job that Slurm has forgotten is gone, or in its accounts", "[places
   CHECK_THROWS_WITH(slurm_job_state("17"), Contains("Unable to contact slurm controller"));
 }
 
-TEST_CASE("a job with more to save than KillWait allows gets SIGTERM first", "[places]") {
+TEST_CASE("a job with more to save than KillWait allows gets SIGTERM first, another is cancelled at once", "[places]") {
   const Path path;
   const std::string ended = (path / "ended").string();
   path.put("scancel", "[ \"$1\" != --signal=TERM ] || touch " + ended);
   path.put("scontrol", "if [ \"$2\" = config ]; then echo 'KillWait = 30 sec'; exit; fi\nif [ -e " + ended +
                            " ]; then echo JobState=PENDING; else echo JobState=RUNNING; fi");
-  cancel_slurm_job("17", 170s);
-  CHECK(path.calls() ==
-        "scontrol show job 17\nscontrol show config\nscancel --signal=TERM 17\nscontrol show job 17\nscancel 17\n");
-}
-
-TEST_CASE("a job that saves within KillWait is cancelled at once", "[places]") {
-  const Path path;
-  path.put("scancel", "");
-  path.put("scontrol", "[ \"$2\" = config ] && echo 'KillWait = 30 sec' || echo JobState=RUNNING");
   cancel_slurm_job("17", 25s);
-  CHECK(path.calls() == "scontrol show job 17\nscontrol show config\nscancel 17\n");
+  const std::string at_once = "scontrol show job 17\nscontrol show config\nscancel 17\n";
+  CHECK(path.calls() == at_once);
+  cancel_slurm_job("17", 170s);
+  CHECK(path.calls() == at_once + "scontrol show job 17\nscontrol show config\nscancel --signal=TERM 17\n" +
+                            "scontrol show job 17\nscancel 17\n");
 }
 
 TEST_CASE("a record that a node does not see is named, with the node", "[places]") {

@@ -1,14 +1,12 @@
-// Kubernetes' side of `ddprun submit`, and quoting for it, for Slurm and for shells: testdata/places/*.yaml are whole
-// manifests, rewritten by DDPRUN_UPDATE=1; tests/schedulers/manifests_test.py checks them against the schemas.
+// Kubernetes' side of `ddprun submit`: testdata/places/*.yaml are whole manifests, rewritten by DDPRUN_UPDATE=1;
+// tests/schedulers/manifests_test.py checks them against the schemas.
 #include <nlohmann/json.hpp>
 
 #include "launcher/jobs/places/kubernetes_manifest.h"
 #include "launcher/jobs/places/kubernetes_state.h"
 #include "launcher/jobs/places/kubernetes_words.h"
 #include "launcher/jobs/places/quoting.h"
-#include "rendezvous/base/spelling.h"
 #include "tests/support/catch.h"
-#include "tests/support/command.h"
 #include "tests/support/places.h"
 #include "tests/support/transcript.h"
 
@@ -186,19 +184,6 @@ TEST_CASE("a JobSet's restarts count", "[places]") {
   CHECK(state.phase == Phase::succeeded);
   CHECK(state.requeues == 3);
   CHECK(state_of({job_with({condition("Failed", "", "", "False")}, "JobSet")}).phase == Phase::queued);
-}
-
-TEST_CASE("bash reads a quoted word as the same word", "[places]") {
-  CHECK(shell_word("/usr/bin/ddprun") == "/usr/bin/ddprun");
-  for (const std::string word : {"", "two words", "it's", "$HOME `x` \\", "a\nb", "~", "#1", "*"})
-    CHECK(test::run({"bash", "-c", "printf %s " + shell_word(word)}, 10s).out == word);
-}
-
-TEST_CASE("words of sbatch are quoted where they have to be", "[places]") {
-  CHECK(sbatch_word("[rack1|rack2]") == "[rack1|rack2]");
-  CHECK(sbatch_word("a b") == "\"a b\"");
-  CHECK(sbatch_word("\"#\\'") == "\"\\\"#\\\\'\"");
-  CHECK(sbatch_word("") == "\"\"");
 }
 
 TEST_CASE("a string in YAML stays one", "[places]") {

@@ -1,7 +1,9 @@
 // Slurm's side of `ddprun submit`: testdata/places/*.sbatch are whole scripts, rewritten by DDPRUN_UPDATE=1.
+#include "launcher/jobs/places/quoting.h"
 #include "launcher/jobs/places/slurm_script.h"
 #include "launcher/jobs/places/slurm_state.h"
 #include "launcher/jobs/places/slurm_words.h"
+#include "rendezvous/base/spelling.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/places.h"
@@ -169,4 +171,17 @@ TEST_CASE("sacct's last line is the state, and the lines before are requeues", "
 TEST_CASE("KillWait is read from Slurm's configuration", "[places]") {
   CHECK(kill_wait_from_config("JobRequeue              = 1\nKillWait                = 30 sec\n") == 30);
   CHECK_FALSE(kill_wait_from_config("KillOnBadExit = 0\n"));
+}
+
+TEST_CASE("bash reads a quoted word as the same word", "[places]") {
+  CHECK(shell_word("/usr/bin/ddprun") == "/usr/bin/ddprun");
+  for (const std::string word : {"", "two words", "it's", "$HOME `x` \\", "a\nb", "~", "#1", "*"})
+    CHECK(test::run({"bash", "-c", "printf %s " + shell_word(word)}, 10s).out == word);
+}
+
+TEST_CASE("words of sbatch are quoted where they have to be", "[places]") {
+  CHECK(sbatch_word("[rack1|rack2]") == "[rack1|rack2]");
+  CHECK(sbatch_word("a b") == "\"a b\"");
+  CHECK(sbatch_word("\"#\\'") == "\"\\\"#\\\\'\"");
+  CHECK(sbatch_word("") == "\"\"");
 }

@@ -46,12 +46,6 @@ TEST_CASE("a .py file here is given to python3 -u with its arguments", "[program
   CHECK(program.argv == Words{"/bin/python3", "-u", "train.py", "--lr", "1"});
 }
 
-TEST_CASE("PYTHON_EXEC names another interpreter", "[program]") {
-  const Program program =
-      find_program(config_of({"./a.py"}), files({{"./a.py", kScript}, {"/v/py", kProgram}}, "/v/py"));
-  CHECK(program.argv == Words{"/v/py", "-u", "./a.py"});
-}
-
 TEST_CASE("a ddprun in an environment's bin folder takes that environment's Python, as torchrun does there",
           "[program]") {
   const auto python = [](std::map<std::string, FileKind> tree, const std::string& python_exec = "") {

@@ -1,27 +1,25 @@
 #include "launcher/values.h"
 
-#include "launcher/visible_gpus.h"
 #include "rendezvous/base/spelling.h"
 #include "tests/support/catch.h"
-#include "tests/support/command.h"
 
 using namespace ddprun;
 using namespace ddprun::launcher;
 using settings::read_byte_size, settings::read_duration;
 using namespace std::chrono_literals;
-using ddprun::test::TempFolder;
 
 namespace {
 
-template <class Value>
-bool wrong(const Read<Value>& read) {
-  return std::holds_alternative<Wrong>(read);
+template <class Read>
+void check_refused(const Read& read, const std::vector<std::string>& texts) {
+  for (const std::string& text : texts) {
+    INFO(text);
+    CHECK(std::holds_alternative<Wrong>(read(text)));
+  }
 }
 
 Duration time(const std::string& text) { return std::get<Duration>(read_duration(text)); }
 std::uint64_t size(const std::string& text) { return std::get<std::uint64_t>(read_byte_size(text)); }
-
-const std::vector<std::string> kFour{"GPU-1a2b", "GPU-1a3c", "GPU-2d4e", "GPU-5f60"};
 
 }  // namespace
 
@@ -34,11 +32,8 @@ TEST_CASE("a time is seconds or has a unit", "[values]") {
   CHECK(time("15m") == 15min);
   CHECK(time("1.5h") == 90min);
   CHECK(time("1d") == 24h);
-  for (const char* text :
-       {"", "s", "-1", "1x", "1 s", "nan", "inf", "1e3", "400d", "99999999999999999999", ".", "1.2.3"}) {
-    INFO(text);
-    CHECK(wrong(read_duration(text)));
-  }
+  check_refused(read_duration,
+                {"", "s", "-1", "1x", "1 s", "nan", "inf", "1e3", "400d", "99999999999999999999", ".", "1.2.3"});
 }
 
 TEST_CASE("a size is bytes or has a unit", "[values]") {
@@ -48,17 +43,14 @@ TEST_CASE("a size is bytes or has a unit", "[values]") {
   CHECK(size("100M") == 100u << 20);
   CHECK(size("1.5GiB") == 3ull << 29);
   CHECK(size("2GB") == 2ull << 30);
-  for (const char* text : {"", "M", "-1", "1X", "9999999999T", "1MM"}) {
-    INFO(text);
-    CHECK(wrong(read_byte_size(text)));
-  }
+  check_refused(read_byte_size, {"", "M", "-1", "1X", "9999999999T", "1MM"});
 }
 
 TEST_CASE("signals go by their names, with SIG or without, each once", "[values]") {
   const auto signals = std::get<std::vector<int>>(read_signals("SIGTERM, int,TERM"));
   CHECK(signals == std::vector<int>{SIGTERM, SIGINT});
   CHECK(signal_names(signals) == "SIGTERM,SIGINT");
-  for (const char* text : {"", "SIGKILL", "15", "SIGTERM,", "SIGSEGV"}) CHECK(wrong(read_signals(text)));
+  check_refused(read_signals, {"", "SIGKILL", "15", "SIGTERM,", "SIGSEGV"});
 }
 
 TEST_CASE("an endpoint is a host with or without a port, IPv6 in brackets", "[values]") {
@@ -68,11 +60,8 @@ TEST_CASE("an endpoint is a host with or without a port, IPv6 in brackets", "[va
   CHECK(read("node7:0").port == 0);
   CHECK(read("[fd00::1]").host == "fd00::1");
   CHECK(read("[fd00::1]:65535").port == 65535);
-  for (const char* text :
-       {"", ":1", "a:", "a:b", "a:65536", "a:-1", "[::1", "[::1]x", "[::1]:", "fd00::1", "a b:1", "[]:1"}) {
-    INFO(text);
-    CHECK(wrong(read_endpoint(text)));
-  }
+  check_refused(read_endpoint,
+                {"", ":1", "a:", "a:b", "a:65536", "a:-1", "[::1", "[::1]x", "[::1]:", "fd00::1", "a b:1", "[]:1"});
 }
 
 TEST_CASE("settings of the rendezvous may stand in quotes that no shell took away", "[values]") {
@@ -83,7 +72,7 @@ TEST_CASE("settings of the rendezvous may stand in quotes that no shell took awa
   CHECK(read("'join_timeout=5,timeout=6'") == both);
   CHECK(read(" \" join_timeout=5, timeout=6 \" ") == both);
   CHECK(read("''").empty());
-  for (const char* text : {"'", "'timeout=5", "timeout=5'", "'timeout=5\""}) CHECK(wrong(read_rdzv_conf(text)));
+  check_refused(read_rdzv_conf, {"'", "'timeout=5", "timeout=5'", "'timeout=5\""});
 }
 
 TEST_CASE("workers are a number or as many as there are CPUs or GPUs", "[values]") {
@@ -96,7 +85,7 @@ TEST_CASE("workers are a number or as many as there are CPUs or GPUs", "[values]
   CHECK_FALSE(count("gpu", {8}));
   CHECK(count("auto", {8, [] { return 2; }}) == 2);
   CHECK(count("auto", {8}) == 8);
-  for (const char* text : {"0", "-1", "2x", "", "lots"}) CHECK(wrong(read_worker_count(text)));
+  check_refused(read_worker_count, {"0", "-1", "2x", "", "lots"});
 }
 
 TEST_CASE("nodes are a number, or the fewest and the most", "[values]") {
@@ -104,7 +93,7 @@ TEST_CASE("nodes are a number, or the fewest and the most", "[values]") {
   CHECK(std::get<NodeCounts>(read_node_counts("2:20")) == NodeCounts{2, 20});
   CHECK(text_of(NodeCounts{2, 20}) == "2:20");
   CHECK(text_of(NodeCounts{3, 3}) == "3");
-  for (const char* text : {"2:20:30", "20:2", "0", "0:1", ":", "2:", "", "two"}) CHECK(wrong(read_node_counts(text)));
+  check_refused(read_node_counts, {"2:20:30", "20:2", "0", "0:1", ":", "2:", "", "two"});
 }
 
 TEST_CASE("two commas in a list of filters are a comma in one", "[values]") {
@@ -115,7 +104,7 @@ TEST_CASE("two commas in a list of filters are a comma in one", "[values]") {
   CHECK(read("a,,b,c") == std::vector<std::string>{"a,b", "c"});
   CHECK(read("a,,,b") == std::vector<std::string>{"a,", "b"});
   CHECK(read(",,") == std::vector<std::string>{","});
-  for (const char* text : {",", "a,", ",a"}) CHECK(wrong(read_filters(text)));
+  check_refused(read_filters, {",", "a,", ",a"});
 }
 
 TEST_CASE("the nearest word is near, or there is none", "[spelling]") {
@@ -141,40 +130,5 @@ TEST_CASE("a limit of a hang is for all phases or for each", "[values]") {
   CHECK(mixed.of(Activity::save).time == Duration(20min));
   CHECK(mixed.of(Activity::wait).off);
   CHECK(mixed.of(Activity::load) == agent::HangLimit{});
-  for (const char* text : {"", "0", "never", "save", "save=", "save=x", "ended=1m", "lod=1m", "5m,,1m"}) {
-    INFO(text);
-    CHECK(wrong(read_hang_limits(text)));
-  }
-}
-
-TEST_CASE("entries of CUDA_VISIBLE_DEVICES are counted as torch counts them", "[gpus]") {
-  CHECK(count_visible(nullptr, kFour) == 4);
-  CHECK(count_visible("", kFour) == 0);
-  CHECK(count_visible("-1", kFour) == 0);
-  CHECK(count_visible("0,1", kFour) == 2);
-  CHECK(count_visible("3, 0", kFour) == 2);
-  CHECK(count_visible("0,-1,1", kFour) == 1);  // ends the list
-  CHECK(count_visible("0,7,1", kFour) == 1);   // there is no such GPU
-  CHECK(count_visible("7", kFour) == 0);
-  CHECK(count_visible("1,1", kFour) == 0);            // twice
-  CHECK(count_visible("1gpu2,2ampere", kFour) == 2);  // as strtoul
-  CHECK(count_visible("NoDevFiles", kFour) == 0);     // what Slurm writes for none
-  CHECK(count_visible("GPU-2d4e,GPU-1a2b", kFour) == 2);
-  CHECK(count_visible("GPU-2", kFour) == 1);
-  CHECK(count_visible("GPU-1a", kFour) == 0);  // two of them
-  CHECK(count_visible("GPU-2d4e,GPU-2d", kFour) == 0);
-  CHECK(count_visible("GPU-2d4e,0", kFour) == 1);
-  CHECK(count_visible("GPU-none", kFour) == 0);
-  CHECK(count_visible("MIG-aa,MIG-bb", kFour) == 1);  // CUDA shows one instance to a process
-  CHECK(count_visible("MIG-aa", {}) == 0);
-  CHECK(count_visible("0", {}) == 0);
-  CHECK(count_visible("GPU-anything,GPU-else", {"", "", ""}) == 2);  // without NVML
-}
-
-TEST_CASE("without NVML GPUs are the devices with a number, whichever they are", "[gpus]") {
-  const TempFolder devices;
-  for (const char* name : {"nvidia3", "nvidia5", "nvidia10", "nvidiactl", "nvidia-uvm", "null"})
-    devices.write(name, "");
-  CHECK(gpus_by_files(devices.path()).size() == 3);
-  CHECK(gpus_by_files(devices / "none").empty());
+  check_refused(read_hang_limits, {"", "0", "never", "save", "save=", "save=x", "ended=1m", "lod=1m", "5m,,1m"});
 }

@@ -25,7 +25,7 @@ void invariant(bool holds, const char* words) {
   if (!holds) throw std::logic_error(std::string("broken: ") + words);
 }
 
-rendezvous::RoundPolicy policy_of(const ClusterOptions& options) {
+RoundPolicy policy_of(const ClusterOptions& options) {
   return {.nodes_min = options.nodes_min,
           .nodes_max = options.nodes_max,
           .fixed_ranks = options.fixed_ranks,
@@ -34,12 +34,10 @@ rendezvous::RoundPolicy policy_of(const ClusterOptions& options) {
 }
 
 // A seat names its job, too, only for the simulation.
-std::string store_host(rendezvous::NodeId id, int job) {
-  return "node" + std::to_string(id) + " " + std::to_string(job);
-}
+std::string store_host(NodeId id, int job) { return "node" + std::to_string(id) + " " + std::to_string(job); }
 int job_of(const std::string& store_host) { return std::stoi(store_host.substr(store_host.find(' '))); }
 
-std::string in_words(const rendezvous::RecordId& id) {
+std::string in_words(const RecordId& id) {
   return "round " + std::to_string(id.round) + " of term " + std::to_string(id.term);
 }
 
@@ -52,8 +50,8 @@ Cluster::Cluster(const ClusterOptions& options)
   schedule_faults();
 }
 
-rendezvous::NodeId Cluster::add_node(Duration when, std::size_t slot) {
-  const rendezvous::NodeId id = nodes_.size() + 1;
+NodeId Cluster::add_node(Duration when, std::size_t slot) {
+  const NodeId id = nodes_.size() + 1;
   nodes_.push_back(std::make_unique<Node>(id, slot, options_));
   if (slot == slots_.size())
     slots_.push_back(0);
@@ -72,7 +70,7 @@ rendezvous::NodeId Cluster::add_node(Duration when, std::size_t slot) {
   return id;
 }
 
-void Cluster::listen_at_place(rendezvous::NodeId id) {
+void Cluster::listen_at_place(NodeId id) {
   if (!is_present(id)) return;
   Node& self = node(id);
   self.at_place = true;
@@ -81,7 +79,7 @@ void Cluster::listen_at_place(rendezvous::NodeId id) {
   lead_if_first(id);
 }
 
-void Cluster::lead_if_first(rendezvous::NodeId id) {
+void Cluster::lead_if_first(NodeId id) {
   Node& self = node(id);
   if (!self.leadership && self.first_place.should_begin(self.election.newest(), net_.now())) lead(id, {}, {});
 }
@@ -112,7 +110,7 @@ void Cluster::schedule_faults() {
   for (int i = 0; i < options_.acts; ++i) net_.after(net_.milliseconds(options_.fault_period_ms), [this] { act(); });
 }
 
-void Cluster::schedule_fault(void (Cluster::*fault)(rendezvous::NodeId), bool hits_coordinator) {
+void Cluster::schedule_fault(void (Cluster::*fault)(NodeId), bool hits_coordinator) {
   net_.after(net_.milliseconds(options_.fault_period_ms), [this, fault, hits_coordinator] {
     const auto all = live_nodes();
     if (all.empty()) return;
@@ -134,9 +132,8 @@ void Cluster::run() {
 void Cluster::check_same_outcome() {
   for (const auto& one : nodes_)
     if (notified_first_.contains(one->id) && one->alive && !one->left) outcomes_.push_back(*one->finished_with);
-  const bool nobody_knows = std::none_of(notified_first_.begin(), notified_first_.end(), [&](rendezvous::NodeId id) {
-    return node(id).alive && node(id).in_last_round;
-  });
+  const bool nobody_knows = std::none_of(notified_first_.begin(), notified_first_.end(),
+                                         [&](NodeId id) { return node(id).alive && node(id).in_last_round; });
   if (cut_at_end_ || nobody_knows) return;
   for (const auto& one : nodes_) {
     if (!one->in_last_round || !one->alive || one->signal != 0) continue;
@@ -151,27 +148,27 @@ void Cluster::note(const std::string& line) {
   transcript_ += std::to_string(ms) + " ms  " + line + "\n";
 }
 
-std::vector<rendezvous::NodeId> Cluster::live_nodes() {
-  std::vector<rendezvous::NodeId> out;
+std::vector<NodeId> Cluster::live_nodes() {
+  std::vector<NodeId> out;
   for (const auto& one : nodes_)
     if (is_present(one->id)) out.push_back(one->id);
   return out;
 }
 
-std::optional<rendezvous::NodeId> Cluster::leader() {
-  for (const rendezvous::NodeId id : live_nodes())
+std::optional<NodeId> Cluster::leader() {
+  for (const NodeId id : live_nodes())
     if (node(id).leadership && !node(id).leadership->coordinator.is_over()) return id;
   return {};
 }
 
-std::optional<rendezvous::NodeId> Cluster::first_seated(rendezvous::NodeId except) {
+std::optional<NodeId> Cluster::first_seated(NodeId except) {
   while (!seated_.empty() && !is_present(*seated_.begin())) seated_.erase(seated_.begin());
-  for (const rendezvous::NodeId id : seated_)
+  for (const NodeId id : seated_)
     if (id != except && is_present(id)) return id;
   return {};
 }
 
-void Cluster::kill_agent(rendezvous::NodeId id) {
+void Cluster::kill_agent(NodeId id) {
   Node& victim = node(id);
   victim.host_down = options_.silent > 0 && net_.chance(options_.silent);
   note(id, victim.host_down ? "its host is gone" : "its agent is killed");
@@ -188,17 +185,17 @@ void Cluster::kill_agent(rendezvous::NodeId id) {
 }
 
 // Its links close if the other end is reachable; soon its port refuses connections.
-void Cluster::vanish(rendezvous::NodeId id) {
+void Cluster::vanish(NodeId id) {
   node(id).leadership.reset();
   if (!node(id).host_down) close_links(id);
 }
 
-void Cluster::close_links(rendezvous::NodeId id) {
-  std::vector<rendezvous::NodeId> others;
+void Cluster::close_links(NodeId id) {
+  std::vector<NodeId> others;
   for (const auto& one : nodes_)
     if (one->id != id && one->alive && net_.reaches(id, one->id)) others.push_back(one->id);
   net_.after(5ms, [this, id, others = std::move(others)] {
-    for (const rendezvous::NodeId other : others) {
+    for (const NodeId other : others) {
       const Node& peer = node(other);
       if (!listens(other)) continue;
       if (peer.leadership && peer.leadership->peers.contains(id)) lose(other, id, "its connection was closed", true);
@@ -209,18 +206,18 @@ void Cluster::close_links(rendezvous::NodeId id) {
 }
 
 // Some nodes on one side, the rest on the other.
-void Cluster::cut(rendezvous::NodeId id) {
-  std::vector<rendezvous::NodeId> apart{id};
-  for (const rendezvous::NodeId other : live_nodes())
+void Cluster::cut(NodeId id) {
+  std::vector<NodeId> apart{id};
+  for (const NodeId other : live_nodes())
     if (other != id && net_.chance(0.3)) apart.push_back(other);
   const int side = ++sides_;
   ++cuts_;
   cut_at_end_ = cut_at_end_ || ended_by_;
-  for (const rendezvous::NodeId one : apart) net_.put(one, side), note(one, "out of the others' reach");
+  for (const NodeId one : apart) net_.put(one, side), note(one, "out of the others' reach");
   break_store_sessions();
   on_disturbance();
   net_.after(net_.milliseconds(20'000), [this, apart] {
-    for (const rendezvous::NodeId one : apart) {
+    for (const NodeId one : apart) {
       net_.put(one, 0);
       net_.put(slots_[node(one).slot], 0);
       note(one, "in reach again");
@@ -230,7 +227,7 @@ void Cluster::cut(rendezvous::NodeId id) {
   });
 }
 
-void Cluster::leave(rendezvous::NodeId id) {
+void Cluster::leave(NodeId id) {
   note(id, "SIGTERM");
   node(id).left = true;
   signal(id, SIGTERM);
@@ -247,7 +244,6 @@ void Cluster::join() {
 
 // By whichever node is asked, about any node.
 void Cluster::act() {
-  using rendezvous::ActKind;
   constexpr ActKind kinds[] = {ActKind::restart, ActKind::drain,       ActKind::admit,
                                ActKind::resize,  ActKind::add_workers, ActKind::remove_workers};
   const auto all = live_nodes();
@@ -261,25 +257,25 @@ void Cluster::act() {
                    .by = "a user",
                    .workers = 1 + net_.up_to(2)});
   if (changes_workers(acts_.back().kind) && net_.chance(0.3)) acts_.back().node.clear();
-  const rendezvous::NodeId asked = any();
-  to_coordinator(asked, rendezvous::ActWanted{asked, static_cast<int>(acts_.size()) - 1, acts_.back()});
+  const NodeId asked = any();
+  to_coordinator(asked, ActWanted{asked, static_cast<int>(acts_.size()) - 1, acts_.back()});
 }
 
-void Cluster::note_act(rendezvous::NodeId at, const rendezvous::ActDone& done) {
-  const rendezvous::Act& act = acts_.at(static_cast<std::size_t>(done.serial));
+void Cluster::note_act(NodeId at, const ActDone& done) {
+  const Act& act = acts_.at(static_cast<std::size_t>(done.serial));
   note(at, in_words(act) + (done.done ? ": " : ", refused: ") + done.text);
   if (!done.done) return;
   ++acts_done_;
-  if (act.kind == rendezvous::ActKind::resize) sizes_.insert({act.nodes_min, act.nodes_max});
+  if (act.kind == ActKind::resize) sizes_.insert({act.nodes_min, act.nodes_max});
   if (!changes_workers(act.kind)) return;
   Leadership& leadership = *node(at).leadership;
-  for (const rendezvous::NodeView& one : leadership.coordinator.view(net_.now()).nodes)
-    if (one.place != rendezvous::NodePlace::lost && (act.node.empty() || act.node == one.host))
+  for (const NodeView& one : leadership.coordinator.view(net_.now()).nodes)
+    if (one.place != NodePlace::lost && (act.node.empty() || act.node == one.host))
       leadership.workers_by_users[one.id] = one.workers;
 }
 
 // The job cannot continue here.
-void Cluster::abandon_job(rendezvous::NodeId id) {
+void Cluster::abandon_job(NodeId id) {
   Node& self = node(id);
   if (std::exchange(self.abandoned, true)) return;
   note(id, "gives up the job");
@@ -289,14 +285,14 @@ void Cluster::abandon_job(rendezvous::NodeId id) {
 }
 
 // Called once its workers are gone.
-void Cluster::rejoin_as_new_node(rendezvous::NodeId id) {
+void Cluster::rejoin_as_new_node(NodeId id) {
   Node& self = node(id);
   if (!is_present(id)) return;
   if (self.supervisor.round_with_workers()) return net_.after(50ms, [this, id] { rejoin_as_new_node(id); });
   self.finished = self.exited = true;
   vanish(id);
   if (self.signal != 0) return;
-  const rendezvous::NodeId next = add_node({}, self.slot);
+  const NodeId next = add_node({}, self.slot);
   node(next).instead_of = id;
   node(next).rejoined = node(next).seated = true;
   node(next).in_last_round = std::exchange(self.in_last_round, false);  // it is the same agent
@@ -305,7 +301,7 @@ void Cluster::rejoin_as_new_node(rendezvous::NodeId id) {
   note(next, "begins anew, instead of node" + std::to_string(id));
 }
 
-void Cluster::signal(rendezvous::NodeId id, int signal) {
+void Cluster::signal(NodeId id, int signal) {
   node(id).signal = signal;
   dispatch(id, agent::Signalled{signal});
   on_disturbance();
@@ -322,7 +318,7 @@ void Cluster::on_disturbance() {
 
 // Two heartbeats can tell it that a quorum is back before it has to stop. (Only it knows which nodes are gone for good:
 // its record has more, so another node may lack a quorum that it had.)
-bool Cluster::stays_coordinator(rendezvous::NodeId id) {
+bool Cluster::stays_coordinator(NodeId id) {
   const Leadership& leadership = *node(id).leadership;
   const TimePoint contact = leadership.contact.latest(leadership.coordinator.electorates(), id, net_.now());
   return contact > net_.now() - kLease + 2 * kHeartbeatInterval + 500ms;
@@ -331,23 +327,22 @@ bool Cluster::stays_coordinator(rendezvous::NodeId id) {
 // Whether, among the nodes that stay for a while, one coordinates or can be elected by its record. No node votes for a
 // record older than its own.
 bool Cluster::quorum_in_reach() {
-  std::vector<rendezvous::NodeId> there;
-  for (const rendezvous::NodeId id : live_nodes()) {
+  std::vector<NodeId> there;
+  for (const NodeId id : live_nodes()) {
     const Node& one = node(id);
     const Duration patience = one.seated ? kSearchLimit : kSearchLimitUnseated;
     if (!one.left && (!one.disconnected_since || *one.disconnected_since + patience >= net_.now() + kSettled))
       there.push_back(id);
   }
-  const auto have_quorum = [&](const std::vector<rendezvous::Electorate>& electorates,
-                               const rendezvous::RecordId& record) {
-    std::set<rendezvous::NodeId> voters;
-    for (const rendezvous::NodeId id : there)
+  const auto have_quorum = [&](const std::vector<Electorate>& electorates, const RecordId& record) {
+    std::set<NodeId> voters;
+    for (const NodeId id : there)
       if (node(id).newest <= record) voters.insert(id);
     return std::all_of(electorates.begin(), electorates.end(),
-                       [&](const rendezvous::Electorate& one) { return one.has_quorum(voters); });
+                       [&](const Electorate& one) { return one.has_quorum(voters); });
   };
-  std::set<rendezvous::RecordId> tried;
-  return std::any_of(there.begin(), there.end(), [&](rendezvous::NodeId id) {
+  std::set<RecordId> tried;
+  return std::any_of(there.begin(), there.end(), [&](NodeId id) {
     const auto& leadership = node(id).leadership;
     if (leadership && !leadership->coordinator.is_over() && stays_coordinator(id)) {
       const auto electorates = leadership->coordinator.electorates();
@@ -359,8 +354,7 @@ bool Cluster::quorum_in_reach() {
 }
 
 bool Cluster::all_slots_alive() {
-  return std::all_of(slots_.begin(), slots_.end(),
-                     [&](rendezvous::NodeId id) { return is_present(id) && !node(id).left; });
+  return std::all_of(slots_.begin(), slots_.end(), [&](NodeId id) { return is_present(id) && !node(id).left; });
 }
 
 bool Cluster::has_enough_nodes() {
@@ -368,28 +362,27 @@ bool Cluster::has_enough_nodes() {
   int most = 0;
   for (const auto& [least, unused] : sizes_) most = std::max(most, least);
   const auto all = live_nodes();
-  return std::count_if(all.begin(), all.end(), [&](rendezvous::NodeId id) { return !node(id).left; }) >= most;
+  return std::count_if(all.begin(), all.end(), [&](NodeId id) { return !node(id).left; }) >= most;
 }
 
 // If faults have stopped with a quorum in reach, no node gives up: neither one that looks for the coordinator, nor the
 // coordinator that waits for nodes.
-void Cluster::check_progress(rendezvous::NodeId id, const rendezvous::Outcome& outcome) {
+void Cluster::check_progress(NodeId id, const Outcome& outcome) {
   const Node& self = node(id);
-  const bool without_round = outcome.verdict == rendezvous::Verdict::out_of_reach ||
-                             outcome.verdict == rendezvous::Verdict::too_few_nodes ||
-                             outcome.verdict == rendezvous::Verdict::too_few_left;
+  const bool without_round = outcome.verdict == Verdict::out_of_reach || outcome.verdict == Verdict::too_few_nodes ||
+                             outcome.verdict == Verdict::too_few_left;
   if (without_round && !ended_by_ && all_alive_since_ && net_.now() >= *all_alive_since_ + kHealthy)
     throw std::logic_error("broken: healthy nodes always form a round, node" + std::to_string(id) + " among them");
   if (!calm_since_ || !quorum_at_calm_ || self.left || (ended_at_ && *ended_at_ < *calm_since_ + kSettled)) return;
   const Duration patience = self.seated ? kSearchLimit : kSearchLimitUnseated;
-  if (outcome.verdict == rendezvous::Verdict::out_of_reach && net_.now() >= *calm_since_ + patience)
+  if (outcome.verdict == Verdict::out_of_reach && net_.now() >= *calm_since_ + patience)
     throw std::logic_error("broken: an agent in reach of a quorum ends with the job's verdict, node" +
                            std::to_string(id) + " too");
 }
 
-std::vector<rendezvous::NodeId> Cluster::places(rendezvous::NodeId id) {
+std::vector<NodeId> Cluster::places(NodeId id) {
   const Node& self = node(id);
-  std::vector<rendezvous::NodeId> out;
+  std::vector<NodeId> out;
   if (self.coordinator) out.push_back(*self.coordinator);
   for (std::size_t i = 0; i < count_places(); ++i) out.push_back(slots_[i]);
   if (const auto second = first_seated(id); second && !options_.returns) out.push_back(*second);  // another endpoint
@@ -398,12 +391,12 @@ std::vector<rendezvous::NodeId> Cluster::places(rendezvous::NodeId id) {
   return out;
 }
 
-void Cluster::connect(rendezvous::NodeId id) {
+void Cluster::connect(NodeId id) {
   Node& self = node(id);
   if (!is_present(id) || self.link) return;
   const auto all = places(id);
   const std::size_t turn = static_cast<std::size_t>(self.turn) % all.size();
-  const rendezvous::NodeId at = all[turn];
+  const NodeId at = all[turn];
   const bool by_place = turn >= (self.coordinator ? 1u : 0u) && turn < (self.coordinator ? 1u : 0u) + count_places();
   const int attempt = ++self.attempt;
   Duration look_up{};
@@ -416,18 +409,18 @@ void Cluster::connect(rendezvous::NodeId id) {
 }
 
 // A place's port belongs to its slot: the node that took it after a dead one answers.
-rendezvous::NodeId Cluster::who_answers(rendezvous::NodeId at) {
+NodeId Cluster::who_answers(NodeId at) {
   if (listens(at) || !node(at).at_place) return at;
-  const rendezvous::NodeId now = slots_[node(at).slot];
+  const NodeId now = slots_[node(at).slot];
   return listens(now) && node(now).at_place ? now : at;
 }
 
-bool Cluster::answers(rendezvous::NodeId at) { return listens(at) && !node(at).host_down; }
+bool Cluster::answers(NodeId at) { return listens(at) && !node(at).host_down; }
 
-void Cluster::reach(rendezvous::NodeId id, rendezvous::NodeId at, int attempt, bool by_place) {
+void Cluster::reach(NodeId id, NodeId at, int attempt, bool by_place) {
   Node& self = node(id);
   if (!is_present(id) || self.attempt != attempt) return;
-  const rendezvous::NodeId wanted = std::exchange(at, who_answers(at));
+  const NodeId wanted = std::exchange(at, who_answers(at));
   if (!answers(at) || (by_place && !node(at).at_place)) return try_again(id, kPause, self.coordinator == wanted);
   self.link = net_.open(id, at);
   self.heartbeats_sent = {{0, net_.now()}};
@@ -437,13 +430,13 @@ void Cluster::reach(rendezvous::NodeId id, rendezvous::NodeId at, int attempt, b
   });
 }
 
-void Cluster::disconnect(rendezvous::NodeId id) {
+void Cluster::disconnect(NodeId id) {
   Node& self = node(id);
   const Network::LinkId link = std::exchange(self.link, 0);
   ++self.attempt;
   self.welcome = false;
   self.heartbeats_sent.clear();
-  const rendezvous::NodeId other = net_.other_end(link, id);
+  const NodeId other = net_.other_end(link, id);
   net_.close(link);
   const auto holds_it = [this, id, other, link] {
     const Node& at = node(other);
@@ -457,7 +450,7 @@ void Cluster::disconnect(rendezvous::NodeId id) {
   });
 }
 
-void Cluster::try_again(rendezvous::NodeId id, Duration pause, bool gone, const rendezvous::RecordId& known) {
+void Cluster::try_again(NodeId id, Duration pause, bool gone, const RecordId& known) {
   Node& self = node(id);
   if (!is_present(id)) return;
   disconnect(id);
@@ -467,27 +460,26 @@ void Cluster::try_again(rendezvous::NodeId id, Duration pause, bool gone, const 
   });
   self.first_place.on_failed_attempt(known, net_.now());
   if (self.end) set_leave_deadline(id);
-  elect(id, rendezvous::CoordinatorDisconnected{gone, self.heard_at});
+  elect(id, CoordinatorDisconnected{gone, self.heard_at});
   if (!is_present(id) || self.abandoned || self.end) return;
   lead_if_first(id);
   // As the agent does without a coordinator.
   if (!self.disconnected_since) self.disconnected_since = net_.now();
   if (self.supervisor.round_with_workers()) return;
-  if (self.signal != 0)
-    return dispatch(id, agent::JobEnded{{rendezvous::Verdict::interrupted, self.signal, "interrupted", {}}});
+  if (self.signal != 0) return dispatch(id, agent::JobEnded{{Verdict::interrupted, self.signal, "interrupted", {}}});
   const Duration patience = self.rejoined ? kNewJobLimit : self.seated ? kSearchLimit : kSearchLimitUnseated;
   if (net_.now() - *self.disconnected_since < patience) return;
-  dispatch(id, agent::JobEnded{{rendezvous::Verdict::out_of_reach, 0, "the coordinator could not be reached", {}}});
+  dispatch(id, agent::JobEnded{{Verdict::out_of_reach, 0, "the coordinator could not be reached", {}}});
 }
 
-void Cluster::connect_to(rendezvous::NodeId id, rendezvous::NodeId coordinator) {
+void Cluster::connect_to(NodeId id, NodeId coordinator) {
   disconnect(id);
   node(id).coordinator = coordinator;
   node(id).turn = 0;
   connect(id);
 }
 
-void Cluster::on_welcome(rendezvous::NodeId id, const rendezvous::Welcome& welcome) {
+void Cluster::on_welcome(NodeId id, const Welcome& welcome) {
   Node& self = node(id);
   self.welcome = true;
   self.rejoined = false;
@@ -495,7 +487,7 @@ void Cluster::on_welcome(rendezvous::NodeId id, const rendezvous::Welcome& welco
   self.heard_at = net_.now();
   self.answered = 0;
   on_quorum_contact(id, 0, welcome.quorum_age);
-  elect(id, rendezvous::CoordinatorConnected{welcome.term});
+  elect(id, CoordinatorConnected{welcome.term});
   if (self.coordinator != id) {
     self.announcing.reset();
     stop_leading(id, {welcome.term, {}}, self.coordinator);
@@ -506,15 +498,15 @@ void Cluster::on_welcome(rendezvous::NodeId id, const rendezvous::Welcome& welco
   self.disconnected_since.reset();
   schedule_heartbeat(id, self.attempt);
   self.leave_deadline = TimePoint::max();
-  if (self.end) return to_coordinator(id, rendezvous::JobWasOver{id, *self.end});
+  if (self.end) return to_coordinator(id, JobWasOver{id, *self.end});
   if (const auto round = self.supervisor.round_with_workers())
-    to_coordinator(id, rendezvous::NodeBack{id, *round, self.offer});
+    to_coordinator(id, NodeBack{id, *round, self.offer});
   else
-    to_coordinator(id, rendezvous::NodeReady{id, self.offer});
+    to_coordinator(id, NodeReady{id, self.offer});
   send_signal(id);
 }
 
-void Cluster::on_quorum_contact(rendezvous::NodeId id, std::uint64_t answered, Duration age) {
+void Cluster::on_quorum_contact(NodeId id, std::uint64_t answered, Duration age) {
   Node& self = node(id);
   const auto heartbeat = self.heartbeats_sent.find(answered);
   if (heartbeat == self.heartbeats_sent.end()) return;
@@ -524,17 +516,17 @@ void Cluster::on_quorum_contact(rendezvous::NodeId id, std::uint64_t answered, D
   watch_lease(id);
 }
 
-void Cluster::schedule_heartbeat(rendezvous::NodeId id, int attempt) {
+void Cluster::schedule_heartbeat(NodeId id, int attempt) {
   net_.after(kHeartbeatInterval, [this, id, attempt] {
     Node& self = node(id);
     if (!is_present(id) || self.attempt != attempt || !self.welcome) return;
     self.heartbeats_sent[++self.last_heartbeat] = net_.now();
-    to_coordinator(id, rendezvous::Heartbeat{self.last_heartbeat, self.answered});
+    to_coordinator(id, Heartbeat{self.last_heartbeat, self.answered});
     schedule_heartbeat(id, attempt);
   });
 }
 
-void Cluster::watch_lease(rendezvous::NodeId id) {
+void Cluster::watch_lease(NodeId id) {
   const TimePoint due = *node(id).contact + kLease;
   net_.after(std::max(due - net_.now(), Duration::zero()), [this, id, due] {
     Node& self = node(id);
@@ -546,44 +538,43 @@ void Cluster::watch_lease(rendezvous::NodeId id) {
   });
 }
 
-void Cluster::on_elsewhere(rendezvous::NodeId id, const rendezvous::Elsewhere& referral,
-                           std::optional<rendezvous::NodeId> at, bool replaced) {
+void Cluster::on_elsewhere(NodeId id, const Elsewhere& referral, std::optional<NodeId> at, bool replaced) {
   try_again(id, kPause, replaced, referral.record);
   const Node& self = node(id);
   if (is_present(id) && at && self.election.would_follow(referral.term) && at != self.coordinator) connect_to(id, *at);
 }
 
-void Cluster::to_coordinator(rendezvous::NodeId id, const rendezvous::FromAgent& message) {
+void Cluster::to_coordinator(NodeId id, const FromAgent& message) {
   const Node& self = node(id);
   if (!self.welcome) return;
-  const rendezvous::NodeId at = *self.coordinator;
+  const NodeId at = *self.coordinator;
   net_.send(self.link, at, [this, at, id, message] {
     if (listens(at)) on_message(at, id, message);
   });
 }
 
 // A node that comes back repeats it.
-void Cluster::send_signal(rendezvous::NodeId id) {
+void Cluster::send_signal(NodeId id) {
   const int signal = node(id).signal;
-  if (signal == SIGINT) to_coordinator(id, rendezvous::JobInterrupted{id, signal});
-  if (signal == SIGTERM) to_coordinator(id, rendezvous::NodeLeaves{id, signal});
+  if (signal == SIGINT) to_coordinator(id, JobInterrupted{id, signal});
+  if (signal == SIGTERM) to_coordinator(id, NodeLeaves{id, signal});
 }
 
-void Cluster::on_message(rendezvous::NodeId id, const rendezvous::ToAgent& message) {
+void Cluster::on_message(NodeId id, const ToAgent& message) {
   Node& self = node(id);
   if (!is_present(id)) return;
   self.heard_at = net_.now();
   std::visit(overloaded{
-                 [&](const rendezvous::HeartbeatAnswer& m) { on_quorum_contact(id, m.number, m.quorum_age); },
-                 [&](const rendezvous::KeepRecord& m) {
+                 [&](const HeartbeatAnswer& m) { on_quorum_contact(id, m.number, m.quorum_age); },
+                 [&](const KeepRecord& m) {
                    self.kept = m.record;
                    if (m.record.previous_electorates.empty())
-                     elect(id, rendezvous::RecordConfirmed{m.record.id(), m.record.find(id) != nullptr});
+                     elect(id, RecordConfirmed{m.record.id(), m.record.find(id) != nullptr});
                  },
-                 [&](const rendezvous::TakeSeat& m) {
-                   const rendezvous::RecordId record{m.term, m.seat.round};
+                 [&](const TakeSeat& m) {
+                   const RecordId record{m.term, m.seat.round};
                    if (self.kept && self.kept->id() != record) self.kept.reset();
-                   elect(id, rendezvous::RecordKept{record, self.kept});
+                   elect(id, RecordKept{record, self.kept});
                    self.newest = record;
                    self.job = job_of(m.seat.master_host);
                    self.offer.rounds = record.round;
@@ -593,155 +584,151 @@ void Cluster::on_message(rendezvous::NodeId id, const rendezvous::ToAgent& messa
                    seated_.insert(id);
                    dispatch(id, agent::RoundFormed{m.seat});
                  },
-                 [&](const rendezvous::StartRound& m) {
-                   elect(id, rendezvous::RoundBegan{m.round});
+                 [&](const StartRound& m) {
+                   elect(id, RoundBegan{m.round});
                    dispatch(id, agent::RoundStarted{m.round});
                  },
-                 [&](const rendezvous::EndRound& m) {
+                 [&](const EndRound& m) {
                    dispatch(id, agent::RoundEnded{m.round, m.planned});
                  },
-                 [&](const rendezvous::EndJob& m) {
+                 [&](const EndJob& m) {
                    if (m.for_all) {
-                     to_coordinator(id, rendezvous::NodeNotified{id});
+                     to_coordinator(id, NodeNotified{id});
                      if (std::exchange(self.end, self.end ? self.end : m.outcome)) return;
                      if (!self.welcome) set_leave_deadline(id);
                    }
                    dispatch(id, agent::JobEnded{m.outcome});
                  },
-                 [&](const rendezvous::AllNotified&) { self.all_notified = true; },
-                 [&](const rendezvous::AskStandings& m) {
+                 [&](const AllNotified&) { self.all_notified = true; },
+                 [&](const AskStandings& m) {
                    if (m.round == self.round.id.round) send_standings(id);
                  },
-                 [&](const rendezvous::BlameWorker& m) { blame(id, m); },
-                 [&](const rendezvous::KeepRange& m) {
-                   elect(id, rendezvous::RecordResized{m.record, m.range});
+                 [&](const BlameWorker& m) { blame(id, m); },
+                 [&](const KeepRange& m) {
+                   elect(id, RecordResized{m.record, m.range});
                  },
                  [](const auto&) {},
              },
              message);
 }
 
-void Cluster::elect(rendezvous::NodeId id, const rendezvous::ElectionEvent& event, rendezvous::NodeId from) {
+void Cluster::elect(NodeId id, const ElectionEvent& event, NodeId from) {
   if (!is_present(id) || node(id).abandoned) return;
-  if (options_.bug == Bug::no_candidates && std::holds_alternative<rendezvous::ElectionTick>(event)) return;
-  rendezvous::Election& election = node(id).election;
-  if (options_.bug == Bug::vote_twice && std::holds_alternative<rendezvous::VoteRequested>(event)) {
-    rendezvous::Election before = election;
-    for (const rendezvous::ElectionAction& action : before.on(event, net_.now())) execute(id, action, from);
+  if (options_.bug == Bug::no_candidates && std::holds_alternative<ElectionTick>(event)) return;
+  Election& election = node(id).election;
+  if (options_.bug == Bug::vote_twice && std::holds_alternative<VoteRequested>(event)) {
+    Election before = election;
+    for (const ElectionAction& action : before.on(event, net_.now())) execute(id, action, from);
     return;
   }
-  for (const rendezvous::ElectionAction& action : election.on(event, net_.now())) execute(id, action, from);
+  for (const ElectionAction& action : election.on(event, net_.now())) execute(id, action, from);
   schedule_election(id);
 }
 
-void Cluster::execute(rendezvous::NodeId id, const rendezvous::ElectionAction& action, rendezvous::NodeId from) {
+void Cluster::execute(NodeId id, const ElectionAction& action, NodeId from) {
   std::visit(
       overloaded{
-          [&](const rendezvous::AskForVotes& a) {
+          [&](const AskForVotes& a) {
             node(id).announcing.reset();
             note(id, "stands for term " + std::to_string(a.request.term));
-            const auto request = std::make_shared<const rendezvous::VoteRequest>(a.request);
-            for (const rendezvous::RoundNode& voter : request->record->nodes) {
+            const auto request = std::make_shared<const VoteRequest>(a.request);
+            for (const RoundNode& voter : request->record->nodes) {
               if (voter.id != id) ask_for_vote(id, voter.id, request);
             }
           },
-          [&](const rendezvous::GiveVote& a) {
+          [&](const GiveVote& a) {
             if (a.vote.granted) votes_[{node(from).job, a.vote.term, from}].insert(id);
             net_.post(id, from, [this, from, id, vote = a.vote, end = node(id).end] {
-              if (end) on_message(from, rendezvous::EndJob{*end, true});
-              elect(from, rendezvous::VoteGiven{id, vote});
+              if (end) on_message(from, EndJob{*end, true});
+              elect(from, VoteGiven{id, vote});
               if (options_.bug != Bug::count_twice || !node(from).election.record()) return;
-              for (const auto record = node(from).election.record(); const rendezvous::RoundNode& other : record->nodes)
-                if (other.id != id && other.id != from) return elect(from, rendezvous::VoteGiven{other.id, vote});
+              for (const auto record = node(from).election.record(); const RoundNode& other : record->nodes)
+                if (other.id != id && other.id != from) return elect(from, VoteGiven{other.id, vote});
             });
           },
-          [&](const rendezvous::Lead& a) { on_elected(id, a); },
-          [&](const rendezvous::Follow&) {
+          [&](const Lead& a) { on_elected(id, a); },
+          [&](const Follow&) {
             node(id).announcing.reset();
             stop_leading(id, {node(id).election.term(), {}}, from);
             connect_to(id, from);
           },
-          [&](const rendezvous::GiveUp& a) {
+          [&](const GiveUp& a) {
             Node& self = node(id);
             if (self.end)
               return void(self.leave_deadline = self.election.is_alone() ? net_.now() : self.leave_deadline);
             if (a.certain) return abandon_job(id);
-            dispatch(id, agent::JobEnded{
-                             {rendezvous::Verdict::out_of_reach, 0, "the coordinator is gone or unreachable", {}}});
+            dispatch(id, agent::JobEnded{{Verdict::out_of_reach, 0, "the coordinator is gone or unreachable", {}}});
           },
       },
       action);
 }
 
 // It may find no node there, or another one.
-void Cluster::ask_for_vote(rendezvous::NodeId id, rendezvous::NodeId voter,
-                           const std::shared_ptr<const rendezvous::VoteRequest>& request) {
+void Cluster::ask_for_vote(NodeId id, NodeId voter, const std::shared_ptr<const VoteRequest>& request) {
   net_.post(id, voter, [this, voter, request, id] {
-    if (is_present(voter)) return elect(voter, rendezvous::VoteRequested{*request}, id);
+    if (is_present(voter)) return elect(voter, VoteRequested{*request}, id);
     if (const auto& end = node(voter).end; listens(voter) && end)
-      return net_.post(voter, id, [this, id, end = *end] { on_message(id, rendezvous::EndJob{end, true}); });
+      return net_.post(voter, id, [this, id, end = *end] { on_message(id, EndJob{end, true}); });
     if (node(voter).host_down || (listens(voter) && who_answers(voter) == voter)) return;
-    net_.post(voter, id, [this, id, voter] { elect(id, rendezvous::NodeDead{voter}); });
+    net_.post(voter, id, [this, id, voter] { elect(id, NodeDead{voter}); });
   });
 }
 
-void Cluster::schedule_election(rendezvous::NodeId id) {
+void Cluster::schedule_election(NodeId id) {
   const auto deadline = node(id).election.next_deadline();
   if (!deadline || node(id).election_tick_at == deadline) return;
   node(id).election_tick_at = deadline;
   net_.after(std::max(*deadline - net_.now(), Duration::zero()), [this, id, due = *deadline] {
     Node& self = node(id);
     if (self.election_tick_at == due) self.election_tick_at.reset();
-    if (self.election.next_deadline() == due) elect(id, rendezvous::ElectionTick{});
+    if (self.election.next_deadline() == due) elect(id, ElectionTick{});
   });
 }
 
-void Cluster::on_elected(rendezvous::NodeId id, const rendezvous::Lead& won) {
+void Cluster::on_elected(NodeId id, const Lead& won) {
   note(id, "is elected for term " + std::to_string(won.term) + " by " + in_words(won.record.id()));
   ++elections_;
   const int job = job_of(won.record.master_host);
   invariant(terms_.insert({job, won.term}).second, "one coordinator is elected in a term");
-  std::set<rendezvous::NodeId>& votes = votes_[{node(id).job, won.term, id}];
+  std::set<NodeId>& votes = votes_[{node(id).job, won.term, id}];
   votes.insert(id);
-  for (const rendezvous::Electorate& electorate : won.record.electorates())
+  for (const Electorate& electorate : won.record.electorates())
     invariant(electorate.has_quorum(votes), "who is elected was given the votes of a quorum");
   const Duration fence = options_.bug == Bug::no_fence ? Duration::zero() : kLease + kLeaseMargin;
-  lead(id, rendezvous::Succession{won.term, won.record, won.heard_at + fence, won.record_age, node(id).end},
-       won.requested_at);
+  lead(id, Succession{won.term, won.record, won.heard_at + fence, won.record_age, node(id).end}, won.requested_at);
   node(id).announcing = node(id).led = won;
   connect_to(id, id);
   announce(id, won.term, net_.now() + kAnnounceFor);
 }
 
 // Calls the record's nodes for a while, and the first place as long as it leads.
-void Cluster::announce(rendezvous::NodeId id, int term, TimePoint until) {
+void Cluster::announce(NodeId id, int term, TimePoint until) {
   Node& self = node(id);
   if (!is_present(id) || !self.announcing || self.announcing->term != term) return;
-  std::set<rendezvous::NodeId> announced_to;
+  std::set<NodeId> announced_to;
   for (std::size_t i = 0; i < count_places(); ++i)
     if (node(slots_[i]).at_place) announced_to.insert(slots_[i]);
   if (net_.now() < until)
-    for (const rendezvous::RoundNode& other : self.announcing->record.nodes) announced_to.insert(other.id);
+    for (const RoundNode& other : self.announcing->record.nodes) announced_to.insert(other.id);
   announced_to.erase(id);
-  for (const rendezvous::NodeId other : announced_to)
-    net_.post(id, other, [this, other, term, id] { elect(other, rendezvous::CoordinatorAnnounced{term}, id); });
+  for (const NodeId other : announced_to)
+    net_.post(id, other, [this, other, term, id] { elect(other, CoordinatorAnnounced{term}, id); });
   net_.after(kAnnounceInterval, [this, id, term, until] { announce(id, term, until); });
 }
 
-void Cluster::lead(rendezvous::NodeId id, std::optional<rendezvous::Succession> succession, TimePoint requested_at) {
+void Cluster::lead(NodeId id, std::optional<Succession> succession, TimePoint requested_at) {
   stop_leading(id, {}, {});
   Node& self = node(id);
   const TimePoint now = net_.now();
   if (!succession) {
     note(id, "begins to coordinate");
-    self.leadership.emplace(Leadership{rendezvous::Coordinator(policy_of(options_), now, options_.seed, id), ++serials_,
-                                       ++jobs_, rendezvous::RecordId{}, rendezvous::QuorumContact{}});
+    self.leadership.emplace(Leadership{Coordinator(policy_of(options_), now, options_.seed, id), ++serials_, ++jobs_,
+                                       RecordId{}, QuorumContact{}});
   } else {
-    const rendezvous::RecordId newest{succession->term, succession->record.number};
-    self.leadership.emplace(
-        Leadership{rendezvous::Coordinator(policy_of(options_), now, options_.seed, id, *succession), ++serials_,
-                   job_of(succession->record.master_host), newest, rendezvous::QuorumContact{}});
-    for (const rendezvous::RoundNode& member : succession->record.nodes) {
+    const RecordId newest{succession->term, succession->record.number};
+    self.leadership.emplace(Leadership{Coordinator(policy_of(options_), now, options_.seed, id, *succession),
+                                       ++serials_, job_of(succession->record.master_host), newest, QuorumContact{}});
+    for (const RoundNode& member : succession->record.nodes) {
       self.leadership->contact.answered(member.id, requested_at);
       if (member.id != id) probe(id, serials_, member.id);
     }
@@ -750,8 +737,7 @@ void Cluster::lead(rendezvous::NodeId id, std::optional<rendezvous::Succession> 
   schedule_coordinator_tick(id);
 }
 
-void Cluster::stop_leading(rendezvous::NodeId id, const rendezvous::Elsewhere& referral,
-                           std::optional<rendezvous::NodeId> at) {
+void Cluster::stop_leading(NodeId id, const Elsewhere& referral, std::optional<NodeId> at) {
   Node& self = node(id);
   self.elsewhere = referral;
   self.elsewhere.record = self.election.newest();
@@ -765,8 +751,8 @@ void Cluster::stop_leading(rendezvous::NodeId id, const rendezvous::Elsewhere& r
     });
 }
 
-void Cluster::answer_elsewhere(rendezvous::NodeId at, rendezvous::NodeId id, Network::LinkId link) {
-  rendezvous::Elsewhere referral = node(at).elsewhere;
+void Cluster::answer_elsewhere(NodeId at, NodeId id, Network::LinkId link) {
+  Elsewhere referral = node(at).elsewhere;
   referral.record = node(at).election.newest();
   net_.send(link, id, [this, at, id, link, referral, where = node(at).elsewhere_at] {
     const auto before = node(id).coordinator;
@@ -775,25 +761,24 @@ void Cluster::answer_elsewhere(rendezvous::NodeId at, rendezvous::NodeId id, Net
   });
 }
 
-void Cluster::on_hello(rendezvous::NodeId at, rendezvous::NodeId id, Network::LinkId link,
-                       const rendezvous::RecordId& record) {
+void Cluster::on_hello(NodeId at, NodeId id, Network::LinkId link, const RecordId& record) {
   Node& host = node(at);
   if (!listens(at)) return;
-  if (const rendezvous::NodeId before = node(id).instead_of; host.leadership && before != 0) {
-    coordinate(at, rendezvous::JobAbandoned{before});
+  if (const NodeId before = node(id).instead_of; host.leadership && before != 0) {
+    coordinate(at, JobAbandoned{before});
     if (host.leadership && host.leadership->peers.contains(before))
       lose(at, before, "it left in order to rejoin", false);
   }
   if (host.leadership && record > host.leadership->newest) {
-    const bool may_wait = host.leadership->newest == rendezvous::RecordId{} && options_.bug != Bug::no_waiting;
+    const bool may_wait = host.leadership->newest == RecordId{} && options_.bug != Bug::no_waiting;
     if (!may_wait) stop_leading(at, {record.term, {}}, {});
-    if (may_wait) coordinate(at, rendezvous::JobElsewhere{id, record.round});
-    if (options_.bug == Bug::no_waiting) host.first_place = rendezvous::FirstPlace(1);
+    if (may_wait) coordinate(at, JobElsewhere{id, record.round});
+    if (options_.bug == Bug::no_waiting) host.first_place = FirstPlace(1);
     return answer_elsewhere(at, id, link);
   }
   if (!host.leadership && host.end && options_.bug != Bug::silent_end)
     return net_.send(link, id, [this, id, link, end = *host.end] {
-      if (is_present(id) && node(id).link == link) on_message(id, rendezvous::EndJob{end, true});
+      if (is_present(id) && node(id).link == link) on_message(id, EndJob{end, true});
     });
   if (!host.leadership) return answer_elsewhere(at, id, link);
   Leadership& leadership = *host.leadership;
@@ -802,10 +787,10 @@ void Cluster::on_hello(rendezvous::NodeId at, rendezvous::NodeId id, Network::Li
   leadership.peers[id] = {link, now, {{0, now}}};
   for (const auto& other : nodes_)  // it may have taken a dead one's port
     if (other->id != id && other->at_place && !listens(other->id) && who_answers(other->id) == id)
-      coordinate(at, rendezvous::NodeGone{other->id});
+      coordinate(at, NodeGone{other->id});
   if (!host.leadership) return;
   leadership.contact.answered(id, now);
-  const rendezvous::Welcome welcome{"", kLease, leadership.coordinator.term(), quorum_age(leadership, at)};
+  const Welcome welcome{"", kLease, leadership.coordinator.term(), quorum_age(leadership, at)};
   net_.send(link, id, [this, id, link, at, welcome] {
     if (!is_present(id) || node(id).link != link) return;
     node(id).coordinator = at;
@@ -814,26 +799,26 @@ void Cluster::on_hello(rendezvous::NodeId at, rendezvous::NodeId id, Network::Li
   });
 }
 
-void Cluster::on_message(rendezvous::NodeId at, rendezvous::NodeId id, const rendezvous::FromAgent& message) {
+void Cluster::on_message(NodeId at, NodeId id, const FromAgent& message) {
   Node& host = node(at);
   if (!host.leadership || !host.leadership->peers.contains(id)) return;
   Leadership& leadership = *host.leadership;
   Peer& peer = leadership.peers.at(id);
   peer.heard = net_.now();
   std::visit(overloaded{
-                 [](const rendezvous::Hello&) {},
-                 [](const rendezvous::FailureText&) {},
-                 [](const rendezvous::VoteRequest&) {},
-                 [](const rendezvous::CoordinatorAnnouncement&) {},
-                 [](const rendezvous::ClientRequest&) {},
-                 [&](const rendezvous::Heartbeat& m) {
+                 [](const Hello&) {},
+                 [](const FailureText&) {},
+                 [](const VoteRequest&) {},
+                 [](const CoordinatorAnnouncement&) {},
+                 [](const ClientRequest&) {},
+                 [&](const Heartbeat& m) {
                    if (const auto sent = peer.answers.find(m.answered); sent != peer.answers.end())
                      leadership.contact.answered(id, sent->second);
                    peer.answers[m.number] = net_.now();
                    if (peer.answers.size() > 8) peer.answers.erase(peer.answers.begin());
-                   to_node(at, id, rendezvous::HeartbeatAnswer{m.number, quorum_age(leadership, at)});
+                   to_node(at, id, HeartbeatAnswer{m.number, quorum_age(leadership, at)});
                  },
-                 [&](const rendezvous::NodeReady& m) {
+                 [&](const NodeReady& m) {
                    coordinate(at, m);
                    send_record_to_spare(at, id);
                  },
@@ -842,19 +827,19 @@ void Cluster::on_message(rendezvous::NodeId at, rendezvous::NodeId id, const ren
              message);
 }
 
-void Cluster::send_record_to_standbys(rendezvous::NodeId at) {
-  const rendezvous::Round& record = *node(at).leadership->record;
-  for (std::size_t i = 0; i < std::min(record.nodes.size(), rendezvous::kStandbys); ++i)
-    to_node(at, record.nodes[i].id, rendezvous::KeepRecord{record});
+void Cluster::send_record_to_standbys(NodeId at) {
+  const Round& record = *node(at).leadership->record;
+  for (std::size_t i = 0; i < std::min(record.nodes.size(), kStandbys); ++i)
+    to_node(at, record.nodes[i].id, KeepRecord{record});
 }
 
-void Cluster::send_record_to_spare(rendezvous::NodeId at, rendezvous::NodeId id) {
+void Cluster::send_record_to_spare(NodeId at, NodeId id) {
   const auto& leadership = node(at).leadership;
   if (leadership && leadership->record && !leadership->record->find(id))
-    to_node(at, id, rendezvous::KeepRecord{*leadership->record});
+    to_node(at, id, KeepRecord{*leadership->record});
 }
 
-void Cluster::lose(rendezvous::NodeId at, rendezvous::NodeId id, const std::string& how, bool closed) {
+void Cluster::lose(NodeId at, NodeId id, const std::string& how, bool closed) {
   Leadership& leadership = *node(at).leadership;
   const Peer peer = leadership.peers.extract(id).mapped();
   net_.close(peer.link);
@@ -865,12 +850,12 @@ void Cluster::lose(rendezvous::NodeId at, rendezvous::NodeId id, const std::stri
   leadership.workers_by_users.erase(id);  // it may not know of them yet
   const int serial = leadership.serial;
   const bool fence = options_.bug != Bug::no_fence;
-  coordinate(at, rendezvous::NodeLost{id, fence ? peer.heard + kLease + kLeaseMargin : net_.now(), how});
+  coordinate(at, NodeLost{id, fence ? peer.heard + kLease + kLeaseMargin : net_.now(), how});
   probe(at, serial, id);
 }
 
 // Repeats until it is refused, or the node is back.
-void Cluster::probe(rendezvous::NodeId at, int serial, rendezvous::NodeId id) {
+void Cluster::probe(NodeId at, int serial, NodeId id) {
   net_.after(net_.milliseconds(100), [this, at, serial, id] {
     Node& host = node(at);
     if (!listens(at) || !host.leadership || host.leadership->serial != serial) return;
@@ -878,27 +863,27 @@ void Cluster::probe(rendezvous::NodeId at, int serial, rendezvous::NodeId id) {
     if (host.leadership->peers.contains(id)) return;
     const Node& other = node(id);
     if (other.running.empty() && !listens(id) && !other.host_down && who_answers(id) == id && net_.reaches(at, id))
-      return coordinate(at, rendezvous::NodeGone{id});
+      return coordinate(at, NodeGone{id});
     net_.after(1s, [this, at, serial, id] { probe(at, serial, id); });
   });
 }
 
-void Cluster::check_leases(rendezvous::NodeId at, int serial) {
+void Cluster::check_leases(NodeId at, int serial) {
   Node& host = node(at);
   if (!listens(at) || !host.leadership || host.leadership->serial != serial) return;
   if (!host.leadership->coordinator.is_over() && quorum_age(*host.leadership, at) > kLease) {
     note(at, "stops coordinating: too many nodes are unreachable");
     return stop_leading(at, {host.leadership->coordinator.term(), {}}, {});
   }
-  std::vector<rendezvous::NodeId> silent;
+  std::vector<NodeId> silent;
   for (const auto& [id, peer] : host.leadership->peers)
     if (net_.now() - peer.heard >= kLease) silent.push_back(id);
-  for (const rendezvous::NodeId id : silent)
+  for (const NodeId id : silent)
     if (host.leadership && host.leadership->serial == serial) lose(at, id, "no heartbeat for 5 s", false);
   net_.after(kCheckInterval, [this, at, serial] { check_leases(at, serial); });
 }
 
-Duration Cluster::quorum_age(Leadership& leadership, rendezvous::NodeId self) {
+Duration Cluster::quorum_age(Leadership& leadership, NodeId self) {
   const TimePoint now = net_.now();
   if (options_.bug == Bug::no_quorum) return {};
   if (now >= leadership.contact_known_at + kContactEvery) {
@@ -908,38 +893,38 @@ Duration Cluster::quorum_age(Leadership& leadership, rendezvous::NodeId self) {
   return now - std::max(leadership.contact_at, now - 2 * kLease);
 }
 
-void Cluster::coordinate(rendezvous::NodeId at, const rendezvous::Message& message) {
+void Cluster::coordinate(NodeId at, const Message& message) {
   Node& host = node(at);
   if (!host.leadership) return;
   tell_spent(*host.leadership, message);
-  const std::vector<rendezvous::Order> orders = host.leadership->coordinator.on(message, net_.now());
+  const std::vector<Order> orders = host.leadership->coordinator.on(message, net_.now());
   check_account(*host.leadership);
-  for (const rendezvous::Order& order : orders) execute(at, order);
+  for (const Order& order : orders) execute(at, order);
   schedule_coordinator_tick(at);
 }
 
 // Before a node is ready again, or reports a failure, it tells what it has measured: here anything at all.
-void Cluster::tell_spent(Leadership& leadership, const rendezvous::Message& message) {
-  const auto* ready = std::get_if<rendezvous::NodeReady>(&message);
-  const auto* failed = std::get_if<rendezvous::WorkerFailed>(&message);
+void Cluster::tell_spent(Leadership& leadership, const Message& message) {
+  const auto* ready = std::get_if<NodeReady>(&message);
+  const auto* failed = std::get_if<WorkerFailed>(&message);
   if (!ready && !failed) return;
   const auto up_to = [this](int seconds) { return std::chrono::seconds(measured_() % static_cast<unsigned>(seconds)); };
-  rendezvous::RoundSpent spent{.reports = true, .start = up_to(20), .restore = up_to(20), .train = up_to(400)};
-  spent.doing = rendezvous::kTimeKinds[measured_() % rendezvous::kTimeKinds.size()].kind;
+  RoundSpent spent{.reports = true, .start = up_to(20), .restore = up_to(20), .train = up_to(400)};
+  spent.doing = kTimeKinds[measured_() % kTimeKinds.size()].kind;
   spent.since_progress = up_to(50);
   spent.unfinished = up_to(20);
   spent.steps = measured_() % 100;
   spent.first_step = measured_() % 100;
   spent.last_step = measured_() % 200;
-  const rendezvous::NodeId node = ready ? ready->node : failed->failure.node;
-  leadership.coordinator.on(rendezvous::NodeSpent{node, leadership.newest.round, spent}, net_.now());
+  const NodeId node = ready ? ready->node : failed->failure.node;
+  leadership.coordinator.on(NodeSpent{node, leadership.newest.round, spent}, net_.now());
 }
 
 // The parts of the job's time add up to the time that has passed. From one coordinator to the next the time is lost in
 // which the round's record was sent, and no more.
 void Cluster::check_account(Leadership& leadership) {
-  const rendezvous::TimeAccount account = leadership.coordinator.account(net_.now());
-  for (const rendezvous::TimeKindName& one : rendezvous::kTimeKinds)
+  const TimeAccount account = leadership.coordinator.account(net_.now());
+  for (const TimeKindName& one : kTimeKinds)
     invariant(account[one.kind] >= Duration::zero(), "no part of the account is negative");
   const auto [began, fresh] = jobs_began_.try_emplace(leadership.job, net_.now() - account.total());
   const TimePoint begin = net_.now() - account.total();
@@ -948,24 +933,24 @@ void Cluster::check_account(Leadership& leadership) {
   invariant(*leadership.account_begins == begin, "the account adds up to the time that has passed");
 }
 
-void Cluster::execute(rendezvous::NodeId at, const rendezvous::Order& order) {
+void Cluster::execute(NodeId at, const Order& order) {
   Leadership& leadership = *node(at).leadership;
-  const auto to_round = [&](const rendezvous::ToAgent& message) {
-    for (const rendezvous::NodeId id : leadership.round) to_node(at, id, message);
+  const auto to_round = [&](const ToAgent& message) {
+    for (const NodeId id : leadership.round) to_node(at, id, message);
   };
   std::visit(overloaded{
-                 [&](const rendezvous::FormRound& o) { form(at, o.round); },
-                 [&](const rendezvous::StartRound& o) {
+                 [&](const FormRound& o) { form(at, o.round); },
+                 [&](const StartRound& o) {
                    note(in_words(leadership.newest) + " starts");
                    to_round(o);
                    leadership.record->previous_electorates.clear();
                    for (const auto& [id, peer] : leadership.peers) send_record_to_spare(at, id);
                  },
-                 [&](const rendezvous::EndRound& o) {
+                 [&](const EndRound& o) {
                    note(in_words(leadership.newest) + " ends: " + o.reason);
                    to_round(o);
                  },
-                 [&](const rendezvous::EndJob& o) {
+                 [&](const EndJob& o) {
                    note("the job ends: " + o.outcome.reason);
                    const bool first = !ended_by_;
                    if (first) {
@@ -973,13 +958,11 @@ void Cluster::execute(rendezvous::NodeId at, const rendezvous::Order& order) {
                      ended_at_ = net_.now();
                      cut_at_end_ = cuts_ > 0;
                    }
-                   if (o.outcome.verdict == rendezvous::Verdict::too_few_nodes ||
-                       o.outcome.verdict == rendezvous::Verdict::too_few_left)
+                   if (o.outcome.verdict == Verdict::too_few_nodes || o.outcome.verdict == Verdict::too_few_left)
                      invariant(!has_enough_nodes(), "nobody times out waiting for nodes that are there");
                    if (first) {
                      end_ = o.outcome;
-                     for (const rendezvous::NodeId id : leadership.round)
-                       node(id).in_last_round = leadership.peers.contains(id);
+                     for (const NodeId id : leadership.round) node(id).in_last_round = leadership.peers.contains(id);
                    }
                    for (const auto& [id, peer] : leadership.peers) to_node(at, id, o);
                    if (first && options_.kill_at_end > 0 && net_.chance(options_.kill_at_end))
@@ -987,51 +970,42 @@ void Cluster::execute(rendezvous::NodeId at, const rendezvous::Order& order) {
                        if (node(at).alive) kill_agent(at);
                      });
                  },
-                 [&](const rendezvous::AllNotified& o) {
+                 [&](const AllNotified& o) {
                    for (const auto& [id, peer] : leadership.peers) to_node(at, id, o);
                  },
-                 [&](const rendezvous::Recall& o) {
-                   to_node(at, o.node, rendezvous::EndRound{o.round, false, o.reason});
+                 [&](const Recall& o) {
+                   to_node(at, o.node, EndRound{o.round, false, o.reason});
                  },
-                 [&](const rendezvous::Dismiss& o) {
+                 [&](const Dismiss& o) {
                    note(o.node, "is dismissed: " + o.outcome.reason);
-                   to_node(at, o.node, rendezvous::EndJob{o.outcome, o.for_all});
+                   to_node(at, o.node, EndJob{o.outcome, o.for_all});
                  },
-                 [&](const rendezvous::Exclude& o) {
+                 [&](const Exclude& o) {
                    note(o.node, "is excluded: " + o.why);
-                   to_node(at, o.node, rendezvous::Excluded{o.why, o.lasts});
+                   to_node(at, o.node, Excluded{o.why, o.lasts});
                  },
-                 [&](const rendezvous::AskStandings& o) { to_round(o); },
-                 [&](const rendezvous::BlameWorker& o) { to_node(at, o.node, o); },
-                 [](const rendezvous::TakeStacks&) {},
-                 [](const rendezvous::StacksOfNode&) {},
-                 [](const rendezvous::JobStatus&) {},
-                 [&](const rendezvous::ActDone& o) { note_act(at, o); },
-                 [](const rendezvous::ReportAct&) {},
-                 [](const rendezvous::SuspendWorkers&) {},
-                 [](const rendezvous::TakeSnapshot&) {},
-                 [&](const rendezvous::KeepRange& o) {
+                 [&](const AskStandings& o) { to_round(o); },
+                 [&](const BlameWorker& o) { to_node(at, o.node, o); },
+                 [&](const ActDone& o) { note_act(at, o); },
+                 [&](const KeepRange& o) {
                    for (const auto& [id, peer] : leadership.peers) to_node(at, id, o);
                  },
-                 [](const rendezvous::InjectFault&) {},
-                 [](const rendezvous::ReportStatus&) {},
-                 [](const rendezvous::StatusOfNode&) {},
-                 [](const rendezvous::ClientAnswer&) {},
-                 [&](const rendezvous::ReportPace& o) { to_node(at, o.node, o); },
-                 [&](const rendezvous::HandOver& o) {
+                 [&](const ReportPace& o) { to_node(at, o.node, o); },
+                 [&](const HandOver& o) {
                    note(at, "hands over to node" + std::to_string(o.successor));
                    leadership.record->previous_electorates.clear();
                    send_record_to_standbys(at);
                    for (const auto& [id, peer] : leadership.peers) send_record_to_spare(at, id);
                    stop_leading(at, {leadership.coordinator.term(), {}}, {});
                  },
+                 [](const auto&) {},
              },
              order);
 }
 
-void Cluster::form(rendezvous::NodeId at, const rendezvous::Round& decided) {
+void Cluster::form(NodeId at, const Round& decided) {
   Leadership& leadership = *node(at).leadership;
-  rendezvous::Round round = decided;
+  Round round = decided;
   round.master_host = store_host(round.nodes.front().id, leadership.job);
   const JobRound key{leadership.job, round.id()};
   leadership.newest = round.id();
@@ -1039,19 +1013,19 @@ void Cluster::form(rendezvous::NodeId at, const rendezvous::Round& decided) {
        std::to_string(at));
   invariant(round.ledger.counts.spent() <= options_.max_restarts, "never more restarts than allowed");
   const int nodes = static_cast<int>(round.nodes.size());
-  std::set<rendezvous::NodeId> all_but_one;  // of users' sizes: more nodes only as far as a quorum needs them
-  for (const rendezvous::RoundNode& member : round.nodes)
+  std::set<NodeId> all_but_one;  // of users' sizes: more nodes only as far as a quorum needs them
+  for (const RoundNode& member : round.nodes)
     if (member.id != round.nodes.back().id) all_but_one.insert(member.id);
   const bool needed = std::any_of(round.previous_electorates.begin(), round.previous_electorates.end(),
-                                  [&](const rendezvous::Electorate& one) { return !one.has_quorum(all_but_one); });
+                                  [&](const Electorate& one) { return !one.has_quorum(all_but_one); });
   invariant(std::any_of(sizes_.begin(), sizes_.end(),
                         [&](const auto& size) {
                           return nodes >= size.first && (nodes <= size.second || (sizes_.size() > 1 && needed));
                         }),
             "no round has too few nodes or too many");
-  std::set<rendezvous::NodeId> seen;
+  std::set<NodeId> seen;
   int rank = 0;
-  for (const rendezvous::RoundNode& member : round.nodes) {
+  for (const RoundNode& member : round.nodes) {
     invariant(seen.insert(member.id).second && member.first_rank == rank, "every rank is held once");
     rank += member.workers;
     const auto by_user = leadership.workers_by_users.find(member.id);
@@ -1062,26 +1036,26 @@ void Cluster::form(rendezvous::NodeId at, const rendezvous::Round& decided) {
   rounds_from_snapshots_ += round.kept.has_value();
   formed_[key] = round.nodes;
   charged_ = round.ledger.counts;
-  for (const rendezvous::RoundNode& member : round.nodes) to_confirm_[key].insert(member.id);
+  for (const RoundNode& member : round.nodes) to_confirm_[key].insert(member.id);
   leadership.round.clear();
-  for (const rendezvous::RoundNode& member : round.nodes) leadership.round.push_back(member.id);
+  for (const RoundNode& member : round.nodes) leadership.round.push_back(member.id);
   if (net_.chance(options_.failure)) failing_[key] = round.nodes[net_.draw() % round.nodes.size()].id;
   if (net_.chance(options_.hang)) hanging_[key] = round.nodes[net_.draw() % round.nodes.size()].id;
   leadership.record = round;
   for (const auto& [id, peer] : leadership.peers) send_record_to_spare(at, id);
   send_record_to_standbys(at);
-  const std::vector<rendezvous::Seat> all = rendezvous::seats(round);
+  const std::vector<Seat> all = seats(round);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    to_node(at, round.nodes[i].id, rendezvous::TakeSeat{all[i], round.term});
-    if (options_.bug == Bug::no_confirmation) to_node(at, round.nodes[i].id, rendezvous::StartRound{round.number});
+    to_node(at, round.nodes[i].id, TakeSeat{all[i], round.term});
+    if (options_.bug == Bug::no_confirmation) to_node(at, round.nodes[i].id, StartRound{round.number});
   }
 }
 
-void Cluster::to_node(rendezvous::NodeId at, rendezvous::NodeId id, const rendezvous::ToAgent& message) {
+void Cluster::to_node(NodeId at, NodeId id, const ToAgent& message) {
   const Leadership& leadership = *node(at).leadership;
   const auto found = leadership.peers.find(id);
   if (found == leadership.peers.end()) return;
-  const auto* end = std::get_if<rendezvous::EndJob>(&message);
+  const auto* end = std::get_if<EndJob>(&message);
   const bool first_end = end && end->for_all && ended_by_ == leadership.serial;
   net_.send(found->second.link, id, [this, id, link = found->second.link, message, first_end] {
     if (node(id).link != link) return;
@@ -1090,7 +1064,7 @@ void Cluster::to_node(rendezvous::NodeId at, rendezvous::NodeId id, const rendez
   });
 }
 
-void Cluster::schedule_coordinator_tick(rendezvous::NodeId at) {
+void Cluster::schedule_coordinator_tick(NodeId at) {
   auto& leadership = node(at).leadership;
   if (!leadership) return;
   const auto deadline = leadership->coordinator.next_deadline();
@@ -1101,11 +1075,11 @@ void Cluster::schedule_coordinator_tick(rendezvous::NodeId at) {
                auto& then = node(at).leadership;
                if (!then || then->serial != serial) return;
                if (then->tick_at == due) then->tick_at.reset();
-               if (then->coordinator.next_deadline() == due) coordinate(at, rendezvous::CoordinatorTick{});
+               if (then->coordinator.next_deadline() == due) coordinate(at, CoordinatorTick{});
              });
 }
 
-void Cluster::dispatch(rendezvous::NodeId id, const agent::Event& event) {
+void Cluster::dispatch(NodeId id, const agent::Event& event) {
   Node& self = node(id);
   if (!is_present(id)) return;
   self.events.push_back(event);
@@ -1116,30 +1090,30 @@ void Cluster::dispatch(rendezvous::NodeId id, const agent::Event& event) {
   schedule_tick(id);
 }
 
-void Cluster::execute(rendezvous::NodeId id, const agent::Action& action) {
+void Cluster::execute(NodeId id, const agent::Action& action) {
   Node& self = node(id);
   invariant(!self.finished, "nothing is done after Finish");
   std::visit(overloaded{
                  [&](const agent::ConfirmRound& a) {
                    to_confirm_[{self.job, self.newest}].erase(id);
-                   to_coordinator(id, rendezvous::NodeConfirmed{id, a.round});
+                   to_coordinator(id, NodeConfirmed{id, a.round});
                  },
                  [&](const agent::StartWorkers& a) { start(id, a.seat); },
                  [&](const agent::SignalWorkers& a) { signal_workers(id, a.signal); },
                  [&](const agent::SweepLeftovers& a) { sweep(id, a.round); },
                  [&](const agent::ReportRunning& a) {
-                   to_coordinator(id, rendezvous::NodeRunning{id, a.round});
+                   to_coordinator(id, NodeRunning{id, a.round});
                  },
                  [&](const agent::ReportDone& a) {
-                   to_coordinator(id, rendezvous::NodeDone{id, a.round});
+                   to_coordinator(id, NodeDone{id, a.round});
                  },
                  [&](const agent::ReportFailure& a) {
                    note(id, "a worker fails");
-                   to_coordinator(id, rendezvous::WorkerFailed{{a.round, id, a.local_rank, 0, a.status}});
+                   to_coordinator(id, WorkerFailed{{a.round, id, a.local_rank, 0, a.status}});
                  },
                  [&](const agent::ReportInterrupted&) { send_signal(id); },
                  [&](const agent::Rejoin&) {
-                   to_coordinator(id, rendezvous::NodeReady{id, self.offer});
+                   to_coordinator(id, NodeReady{id, self.offer});
                  },
                  [&](const agent::Finish& a) { finish(id, a.outcome); },
                  [](const auto&) {},
@@ -1147,16 +1121,16 @@ void Cluster::execute(rendezvous::NodeId id, const agent::Action& action) {
              action);
 }
 
-bool Cluster::may_leave(rendezvous::NodeId id) {
+bool Cluster::may_leave(NodeId id) {
   const Node& self = node(id);
   return !self.end || self.all_notified || net_.now() >= self.leave_deadline || options_.bug == Bug::silent_end;
 }
 
-void Cluster::set_leave_deadline(rendezvous::NodeId id) {
+void Cluster::set_leave_deadline(NodeId id) {
   node(id).leave_deadline = std::min(node(id).leave_deadline, net_.now() + kLease + kLeaseMargin);
 }
 
-void Cluster::finish(rendezvous::NodeId id, const rendezvous::Outcome& outcome) {
+void Cluster::finish(NodeId id, const Outcome& outcome) {
   Node& self = node(id);
   invariant(self.running.empty(), "an agent that finishes has no workers");
   note(id, "finishes: " + outcome.reason);
@@ -1166,7 +1140,7 @@ void Cluster::finish(rendezvous::NodeId id, const rendezvous::Outcome& outcome) 
 }
 
 // It stays until all know of the end; a coordinator stays until it has told them.
-void Cluster::leave_when_notified(rendezvous::NodeId id, TimePoint at_last) {
+void Cluster::leave_when_notified(NodeId id, TimePoint at_last) {
   Node& self = node(id);
   if (!is_present(id)) return;
   if (!may_leave(id) && net_.now() < at_last)
@@ -1175,13 +1149,12 @@ void Cluster::leave_when_notified(rendezvous::NodeId id, TimePoint at_last) {
   self.finished = true;
   if (self.leadership && !self.leadership->coordinator.is_over()) on_disturbance();  // the coordinator is lost with it
   all_alive_since_.reset();
-  const rendezvous::Verdict verdict = self.finished_with->verdict;
-  if (verdict == rendezvous::Verdict::out_of_reach || verdict == rendezvous::Verdict::too_few_left)
-    restart_slot(self.slot);
+  const Verdict verdict = self.finished_with->verdict;
+  if (verdict == Verdict::out_of_reach || verdict == Verdict::too_few_left) restart_slot(self.slot);
   exit_when_left(id, at_last);
 }
 
-void Cluster::exit_when_left(rendezvous::NodeId id, TimePoint at_last) {
+void Cluster::exit_when_left(NodeId id, TimePoint at_last) {
   Node& self = node(id);
   const bool left = !self.leadership || (self.leadership->coordinator.all_notified() && self.leadership->peers.empty());
   if (!left && net_.now() < at_last) return net_.after(100ms, [this, id, at_last] { exit_when_left(id, at_last); });
@@ -1189,7 +1162,7 @@ void Cluster::exit_when_left(rendezvous::NodeId id, TimePoint at_last) {
   vanish(id);
 }
 
-void Cluster::signal_workers(rendezvous::NodeId id, int signal) {
+void Cluster::signal_workers(NodeId id, int signal) {
   const Node& self = node(id);
   for (const int rank : self.running) {
     if (signal != SIGKILL && self.ignoring_sigterm.contains(rank)) continue;
@@ -1198,7 +1171,7 @@ void Cluster::signal_workers(rendezvous::NodeId id, int signal) {
   }
 }
 
-void Cluster::start(rendezvous::NodeId id, const rendezvous::Seat& seat) {
+void Cluster::start(NodeId id, const Seat& seat) {
   Node& self = node(id);
   invariant(self.running.empty(), "no local rank is started twice");
   self.round = {self.job, self.newest};
@@ -1215,23 +1188,23 @@ void Cluster::start(rendezvous::NodeId id, const rendezvous::Seat& seat) {
   open_store_session(id, seat);
 }
 
-void Cluster::check_snapshots(const rendezvous::Round& round) const {
+void Cluster::check_snapshots(const Round& round) const {
   if (!round.kept) return;
   invariant(static_cast<int>(round.kept->holders.size()) == round.world_size(),
             "each rank has a snapshot to go on from");
   int rank = 0;
   for (const auto& holder : round.kept->holders) {
-    const rendezvous::HeldSnapshot wanted{rank++, round.world_size(), round.kept->round, round.kept->step};
+    const HeldSnapshot wanted{rank++, round.world_size(), round.kept->round, round.kept->step};
     const auto& held = nodes_.at(holder.node - 1)->offer.held;
     invariant(std::find(held.begin(), held.end(), wanted) != held.end(), "a rank's snapshot is where its seat says");
   }
 }
 
 // Of its own ranks and those of the node before: what they go on from, and some steps of this round.
-void Cluster::keep_snapshots(rendezvous::NodeId id, const rendezvous::Seat& seat) {
-  const std::vector<rendezvous::RoundNode>& nodes = formed_.at(node(id).round);
+void Cluster::keep_snapshots(NodeId id, const Seat& seat) {
+  const std::vector<RoundNode>& nodes = formed_.at(node(id).round);
   const auto own = static_cast<std::size_t>(seat.group_rank);
-  std::vector<rendezvous::HeldSnapshot> held;
+  std::vector<HeldSnapshot> held;
   for (const std::size_t at : {own, (own + nodes.size() - 1) % nodes.size()})
     for (int rank = nodes[at].first_rank; rank < nodes[at].first_rank + nodes[at].workers; ++rank) {
       if (seat.kept) held.push_back({rank, seat.world_size, seat.kept->round, seat.kept->step});
@@ -1246,8 +1219,7 @@ void Cluster::count_running(const JobRound& round, int change) {
   if ((running_[round] += change) == 0) running_.erase(round);
 }
 
-void Cluster::end_worker(rendezvous::NodeId id, const JobRound& round, int local_rank,
-                         const rendezvous::ExitStatus& status) {
+void Cluster::end_worker(NodeId id, const JobRound& round, int local_rank, const ExitStatus& status) {
   Node& self = node(id);
   if (self.round != round || !self.running.erase(local_rank)) return;  // it has ended already
   count_running(round, -1);
@@ -1256,14 +1228,14 @@ void Cluster::end_worker(rendezvous::NodeId id, const JobRound& round, int local
 }
 
 // Processes that a driver blocks end late, or are given up.
-void Cluster::sweep(rendezvous::NodeId id, int round) {
+void Cluster::sweep(NodeId id, int round) {
   invariant(node(id).running.empty(), "a round is swept when its workers are gone");
   if (!net_.chance(options_.slow_sweep)) return dispatch(id, agent::Swept{round});
   note(id, "the kernel holds what is left of its workers");
   net_.after(net_.milliseconds(12'000), [this, id, round] { dispatch(id, agent::Swept{round}); });
 }
 
-void Cluster::schedule_tick(rendezvous::NodeId id) {
+void Cluster::schedule_tick(NodeId id) {
   if (const auto deadline = node(id).supervisor.next_deadline())
     net_.after(std::max(*deadline - net_.now(), Duration::zero()), [this, id, due = *deadline] {
       if (node(id).supervisor.next_deadline() == due) dispatch(id, agent::Tick{});
@@ -1271,7 +1243,7 @@ void Cluster::schedule_tick(rendezvous::NodeId id) {
 }
 
 // Ranks are decided once per round, so no rank is held twice while all running workers belong to one round.
-void Cluster::check_invariants(rendezvous::NodeId id, const JobRound& starting) {
+void Cluster::check_invariants(NodeId id, const JobRound& starting) {
   for (const auto& [round, workers] : running_)
     if (round != starting)
       throw std::logic_error("broken: no worker of another round runs when one starts: " + in_words(starting.id) +

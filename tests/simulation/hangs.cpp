@@ -15,7 +15,7 @@ constexpr Duration kOverdueAfter = 2s, kTellEvery = 1s;
 }  // namespace
 
 // Called when its workers have met the others, and then as long as they run.
-void Cluster::hang(rendezvous::NodeId id) {
+void Cluster::hang(NodeId id) {
   net_.after(kOverdueAfter + net_.milliseconds(1000), [this, id, round = node(id).round] {
     const auto tell = [this, id, round](const auto& again) -> void {
       if (node(id).round != round || node(id).running.empty() || !is_present(id)) return;
@@ -26,25 +26,24 @@ void Cluster::hang(rendezvous::NodeId id) {
   });
 }
 
-void Cluster::send_standings(rendezvous::NodeId id) {
+void Cluster::send_standings(NodeId id) {
   const Node& self = node(id);
   const auto hanging = hanging_.find(self.round);
   if (!self.store_session) return;
-  std::vector<rendezvous::Standing> standings;
+  std::vector<Standing> standings;
   for (const int local_rank : self.running) {
-    rendezvous::Standing& one =
-        standings.emplace_back(rendezvous::Standing{.rank = self.store_session->seat.first_rank + local_rank});
+    Standing& one = standings.emplace_back(Standing{.rank = self.store_session->seat.first_rank + local_rank});
     if (hanging == hanging_.end() || !self.store_session->all_arrived) continue;
     const bool hangs = hanging->second == id && local_rank == 0;
-    one.activity = hangs ? rendezvous::Activity::compute : rendezvous::Activity::wait;
+    one.activity = hangs ? Activity::compute : Activity::wait;
     one.step = 41;
     one.age = std::max(kOverdueAfter, net_.now() - self.store_session->trains_since);
     one.overdue = true;
   }
-  to_coordinator(id, rendezvous::NodeStandings{id, self.round.id.round, std::move(standings)});
+  to_coordinator(id, NodeStandings{id, self.round.id.round, std::move(standings)});
 }
 
-void Cluster::blame(rendezvous::NodeId id, const rendezvous::BlameWorker& blamed) {
+void Cluster::blame(NodeId id, const BlameWorker& blamed) {
   Node& self = node(id);
   if (self.round.id.round != blamed.round || !self.store_session || !self.running.contains(0)) return;
   const auto hanging = hanging_.find(self.round);

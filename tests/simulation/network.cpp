@@ -37,22 +37,22 @@ bool Network::step() {
   return true;
 }
 
-void Network::put(rendezvous::NodeId node, int side) {
+void Network::put(NodeId node, int side) {
   if (node >= sides_.size()) sides_.resize(node + 1);
   sides_[node] = side;
 }
 
-rendezvous::NodeId Network::other_end(LinkId link, rendezvous::NodeId one) const {
+NodeId Network::other_end(LinkId link, NodeId one) const {
   const auto found = links_.find(link);
   return found == links_.end() ? 0 : found->second.ends[found->second.ends[0] == one ? 1 : 0];
 }
 
-Network::LinkId Network::open(rendezvous::NodeId one, rendezvous::NodeId other) {
+Network::LinkId Network::open(NodeId one, NodeId other) {
   links_[++last_link_] = Link{{one, other}, {}, {now_, now_}};
   return last_link_;
 }
 
-void Network::send(LinkId id, rendezvous::NodeId to, std::function<void()> what) {
+void Network::send(LinkId id, NodeId to, std::function<void()> what) {
   const auto found = links_.find(id);
   if (found == links_.end()) return;
   Link& link = found->second;
@@ -76,7 +76,7 @@ void Network::deliver(LinkId id, int end) {
   what();
 }
 
-void Network::post(rendezvous::NodeId from, rendezvous::NodeId to, const std::function<void()>& what) {
+void Network::post(NodeId from, NodeId to, const std::function<void()>& what) {
   const int times = chance(kLost) ? 0 : chance(kTwice) ? 2 : 1;
   for (int i = 0; i < times; ++i)
     after(milliseconds(chance(kLate) ? kLateMs : kDelayMs), [this, from, to, what] {

@@ -13,6 +13,8 @@
 
 namespace ddprun::test {
 
+using rendezvous::NodeId;
+
 class Network {
  public:
   using LinkId = int;
@@ -29,19 +31,19 @@ class Network {
   bool chance(double probability) { return std::uniform_real_distribution<>()(random_) < probability; }
 
   // From now on only nodes of the same side reach each other. All nodes begin on side 0.
-  void put(rendezvous::NodeId node, int side);
-  int side(rendezvous::NodeId node) const { return node < sides_.size() ? sides_[node] : 0; }
-  bool reaches(rendezvous::NodeId one, rendezvous::NodeId other) const { return side(one) == side(other); }
+  void put(NodeId node, int side);
+  int side(NodeId node) const { return node < sides_.size() ? sides_[node] : 0; }
+  bool reaches(NodeId one, NodeId other) const { return side(one) == side(other); }
 
   // A link delivers in order; messages blocked by a partition arrive when it is over.
-  LinkId open(rendezvous::NodeId one, rendezvous::NodeId other);
+  LinkId open(NodeId one, NodeId other);
   // The node at the other end; 0: the link is closed.
-  rendezvous::NodeId other_end(LinkId link, rendezvous::NodeId one) const;
-  void send(LinkId link, rendezvous::NodeId to, std::function<void()> what);
+  NodeId other_end(LinkId link, NodeId one) const;
+  void send(LinkId link, NodeId to, std::function<void()> what);
   void close(LinkId link) { links_.erase(link); }  // messages in flight are lost
 
   // A single message, without a link.
-  void post(rendezvous::NodeId from, rendezvous::NodeId to, const std::function<void()>& what);
+  void post(NodeId from, NodeId to, const std::function<void()>& what);
 
  private:
   struct Event {  // what: index in callbacks_, so that a heap moves little
@@ -55,7 +57,7 @@ class Network {
     std::size_t first = 0;
   };
   struct Link {
-    rendezvous::NodeId ends[2];
+    NodeId ends[2];
     Queue waiting[2];   // by receiving end
     TimePoint last[2];  // last arrival
   };

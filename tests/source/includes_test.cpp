@@ -43,10 +43,13 @@ agent/http/page:
 agent/http: agent/process rendezvous/base rendezvous/peer
 agent/push: agent/http rendezvous/base
 agent/status: rendezvous/base rendezvous/coordination
-agent/hang: agent/channel agent/process rendezvous/base rendezvous/coordination
+agent/hang: agent/channel agent/process agent/stacks rendezvous/base rendezvous/coordination
+agent/faults: rendezvous/base rendezvous/coordination
+agent/machine: agent/diagnosis agent/process rendezvous/base rendezvous/coordination
+agent/desk: agent/http agent/http/page agent/process agent/push agent/status rendezvous/base rendezvous/coordination
 agent/copies: rendezvous/base rendezvous/memory rendezvous/peer rendezvous/store
-agent: agent/channel agent/copies agent/diagnosis agent/hang agent/http agent/http/page agent/logs agent/prefork
-    agent/process agent/push agent/stacks agent/status rendezvous/base rendezvous/coordination rendezvous/memory
+agent: agent/channel agent/copies agent/desk agent/diagnosis agent/faults agent/hang agent/http agent/http/page agent/logs
+    agent/machine agent/prefork agent/process agent/push agent/stacks agent/status rendezvous/base rendezvous/coordination rendezvous/memory
     rendezvous/peer rendezvous/prefork rendezvous/store rendezvous/store/proxy
 launcher/view: rendezvous/base
 launcher/settings: rendezvous/base
@@ -57,7 +60,7 @@ launcher/ssh: agent agent/logs agent/process launcher/settings rendezvous/base r
     rendezvous/peer
 launcher/report: rendezvous/base rendezvous/coordination
 launcher/chaos: launcher/settings launcher/view rendezvous/base rendezvous/coordination
-launcher: agent agent/diagnosis agent/hang agent/http agent/http/page agent/logs agent/process agent/push
+launcher: agent agent/diagnosis agent/hang agent/http agent/http/page agent/logs agent/machine agent/process agent/push
     agent/stacks agent/status launcher/chaos launcher/jobs launcher/jobs/places launcher/report launcher/scheduler
     launcher/settings launcher/ssh launcher/view rendezvous/base rendezvous/channel rendezvous/coordination
     rendezvous/peer

@@ -74,16 +74,6 @@ static void beat_for_ever(void) {
     ddprun_channel_beat(DDPRUN_BEAT_LOAD);
   }
 }
-
-static void fork_and_beat(void) {
-  const pid_t child = fork();
-  if (child == 0) {
-    ddprun_channel_beat(DDPRUN_BEAT_LOAD);
-    ddprun_channel_wait("child");
-    _exit(0);
-  }
-  waitpid(child, NULL, 0);
-}
 #endif
 
 /* Prints what is asked of it, until it is to leave. */
@@ -109,6 +99,10 @@ static void answer(void) {
 static void fork_and_report(void) {
   const pid_t child = fork();
   if (child == 0) {
+#ifndef OLD_CHANNEL
+    ddprun_channel_beat(DDPRUN_BEAT_LOAD);
+    ddprun_channel_wait("child");
+#endif
     ddprun_channel_step(77);
     ddprun_channel_phase(DDPRUN_PHASE_FINISHING);
     _exit(0);
@@ -138,7 +132,6 @@ static void execute(const char* word, char** argv) {
   if (!strcmp(word, "beats")) beats();
   if (!strcmp(word, "phases")) phases();
   if (!strcmp(word, "beat-for-ever")) beat_for_ever();
-  if (!strcmp(word, "fork-and-beat")) fork_and_beat();
   if (!strcmp(word, "handle-signals")) ddprun_channel_handle_signals();
 #endif
   if (!strcmp(word, "answer")) answer();

@@ -88,18 +88,11 @@ def beat_for_ever():
         channel.beat(channel.LOAD)
 
 
-def fork_and_beat():
+def fork():
     child = os.fork()
     if child == 0:
         channel.beat(channel.LOAD)
         channel.begin_wait("child")
-        os._exit(0)
-    os.waitpid(child, 0)
-
-
-def fork():
-    child = os.fork()
-    if child == 0:
         channel.step(77)
         channel.phase(channel.FINISHING)
         os._exit(0)
@@ -115,7 +108,6 @@ WORDS = {
     "phases": phases,
     "beats-of-two": beats_of_two,
     "beat-for-ever": beat_for_ever,
-    "fork-and-beat": fork_and_beat,
     "fork": fork,
     "sleep": lambda: time.sleep(60),
     "handle-signals": channel.handle_signals,

@@ -2,26 +2,31 @@
 #include "agent/channel/file_timer.h"
 
 #include <fcntl.h>
-#include <sys/prctl.h>
+#include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 
 #include "rendezvous/base/error.h"
-#include "tests/agent/process/sleeper.h"
+#include "rendezvous/base/fd.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 
 using namespace ddprun;
 using namespace ddprun::agent;
 using namespace std::chrono_literals;
-using test::Sleeper;
 namespace fs = std::filesystem;
 
 namespace {
+
+using test::Command;
+
+const std::vector<std::string> kSleeper{"sleep", "600"};
+
+// The number of a process that the shell has started, and printed.
+pid_t printed_pid(Command& shell) { return std::stoi(shell.wait_for_output("(\\d+)\n", 10s)[1]); }
 
 struct Fixture {
   test::TempFolder folder;
@@ -39,25 +44,22 @@ struct Fixture {
   }
 };
 
-void send(const std::string& path, const std::string& line) {
-  const int pipe = open(path.c_str(), O_WRONLY | O_NONBLOCK);
-  REQUIRE(pipe >= 0);
-  REQUIRE(write(pipe, line.data(), line.size()) == static_cast<ssize_t>(line.size()));
-  close(pipe);
-}
+// With the pipe of these workers.
+struct Timers : Fixture {
+  explicit Timers(std::vector<pid_t> of) { workers = std::move(of); }
+  void send(const std::string& line) {
+    const Fd pipe(open(timer.path().c_str(), O_WRONLY | O_NONBLOCK));
+    REQUIRE(pipe);
+    REQUIRE(write(pipe.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size()));
+  }
+  FileTimer timer{io, folder / "pipe", hooks()};
+};
 
 std::string request(pid_t pid, double seconds_from_now, int signal) {
   const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   return R"({"version": 1, "pid": )" + std::to_string(pid) + R"(, "scope_id": "step", "expiration_time": )" +
          std::to_string(now + seconds_from_now) + R"(, "signal": )" + std::to_string(signal) + "}\n";
 }
-
-// With a timer pipe and one worker, which may have a child.
-struct Timed : Fixture {
-  explicit Timed(bool with_child = false) : worker(with_child) { workers = {worker.pid}; }
-  Sleeper worker;
-  FileTimer timer{io, folder / "pipe", hooks()};
-};
 
 std::string refusal(Fixture& fixture, const std::string& path) {
   try {
@@ -70,87 +72,70 @@ std::string refusal(Fixture& fixture, const std::string& path) {
 
 }  // namespace
 
+TEST_CASE("a worker whose timer runs out gets the signal it asked for", "[file_timer]") {
+  Command worker(kSleeper);
+  Timers timers({worker.pid()});
+  timers.send(request(worker.pid(), 0.05, SIGUSR1));
+  REQUIRE(timers.until([&] { return worker.ended(); }));
+  CHECK(worker.wait_exit(1s) == test::killed_by(SIGUSR1));
+  REQUIRE(timers.expiries.size() == 1);
+  CHECK(timers.expiries.front().worker == worker.pid());
+  CHECK(timers.expiries.front().timer.scope == "step");
+}
+
 TEST_CASE("a released timer signals nobody", "[file_timer]") {
-  Timed job;
-  Sleeper other;
-  job.workers.push_back(other.pid);
-  const pid_t worker = job.worker.pid;
-  send(job.timer.path(), request(worker, 0.1, SIGKILL) + R"({"version": 1, "pid": )" + std::to_string(worker) +
-                             R"(, "scope_id": "step", "expiration_time": -1, "signal": 0})"
-                             "\n" +
-                             request(other.pid, 0.2, SIGKILL));
-  REQUIRE(job.until([&] { return other.has_ended(); }));
-  CHECK_FALSE(job.worker.has_ended());
+  Command worker(kSleeper), other(kSleeper);
+  Timers timers({worker.pid(), other.pid()});
+  timers.send(request(worker.pid(), 0.1, SIGKILL) + R"({"version": 1, "pid": )" + std::to_string(worker.pid()) +
+              R"(, "scope_id": "step", "expiration_time": -1, "signal": 0})"
+              "\n" +
+              request(other.pid(), 0.2, SIGKILL));
+  REQUIRE(timers.until([&] { return other.ended(); }));
+  CHECK_FALSE(worker.ended());
 }
 
 TEST_CASE("a timer of a worker's child signals the child and is the worker's failure", "[file_timer]") {
-  Timed job(true);
-  send(job.timer.path(), request(job.worker.child, 0.0, SIGKILL));
-  REQUIRE(job.until([&] { return !job.expiries.empty(); }));
-  CHECK(job.expiries.front().worker == job.worker.pid);
-  CHECK(job.expiries.front().timer.pid == job.worker.child);
-  CHECK_FALSE(job.worker.has_ended());
+  Command worker({"sh", "-c", "sleep 600 & echo $!; exec sleep 600"});
+  const pid_t child = printed_pid(worker);
+  Timers timers({worker.pid()});
+  timers.send(request(child, 0.0, SIGKILL));
+  REQUIRE(timers.until([&] { return !timers.expiries.empty(); }));
+  CHECK(timers.expiries.front().worker == worker.pid());
+  CHECK(timers.expiries.front().timer.pid == child);
+  CHECK_FALSE(worker.ended());
 }
 
 TEST_CASE("a descendant whose parent has gone is known by the worker's session", "[file_timer]") {
-  Fixture fixture;
-  int ends[2];
-  REQUIRE(pipe(ends) == 0);
-  const pid_t worker = fork();
-  if (worker == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    setsid();
-    int gone[2];
-    if (pipe(gone) != 0) _exit(1);
-    const pid_t between = fork();
-    if (between == 0 && fork() == 0) {
-      const pid_t orphan = getpid();
-      close(gone[1]);
-      if (char end; read(gone[0], &end, 1) != 0) _exit(1);  // until its parent has gone
-      if (write(ends[1], &orphan, sizeof orphan) < 0) _exit(1);
-      for (;;) pause();
-    }
-    if (between == 0) _exit(0);
-    waitpid(between, nullptr, 0);
-    close(gone[1]);
-    for (;;) pause();
-  }
-  pid_t orphan = 0;
-  REQUIRE(read(ends[0], &orphan, sizeof orphan) == sizeof orphan);
-  fixture.workers = {worker};
-  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.hooks());
-  send(timer.path(), request(orphan, 0.0, SIGKILL));
-  CHECK(fixture.until([&] { return !fixture.expiries.empty() || !fixture.printed.empty(); }));
-  CHECK((fixture.expiries.size() == 1 && fixture.expiries.front().worker == worker));
-  for (const pid_t pid : {orphan, worker}) kill(pid, SIGKILL);
-  waitpid(worker, nullptr, 0);
-  for (const int end : ends) close(end);
+  Command worker({"sh", "-c", "orphan=$(sleep 600 >&- & echo $!); echo $orphan; exec sleep 600"});
+  Timers timers({worker.pid()});
+  timers.send(request(printed_pid(worker), 0.0, SIGKILL));
+  CHECK(timers.until([&] { return !timers.expiries.empty() || !timers.printed.empty(); }));
+  CHECK((timers.expiries.size() == 1 && timers.expiries.front().worker == worker.pid()));
 }
 
 TEST_CASE("no process but a worker or its descendant is ever signalled", "[file_timer]") {
-  Timed job;
-  Sleeper stranger;
-  send(job.timer.path(), request(stranger.pid, 0.0, SIGKILL) + request(getpid(), 0.0, SIGKILL) +
-                             request(1, 0.0, SIGKILL) + request(job.worker.pid, 0.05, SIGUSR1));
-  REQUIRE(job.until([&] { return job.worker.has_ended(); }));
-  CHECK(WTERMSIG(*job.worker.status) == SIGUSR1);  // as it asked
-  CHECK_FALSE(stranger.has_ended());
-  REQUIRE(job.expiries.size() == 1);
-  CHECK(job.expiries.front().timer.scope == "step");
-  REQUIRE(job.printed.size() == 1);
-  CHECK(job.printed.front().find("is not a worker of this job") != std::string::npos);
+  Command worker(kSleeper), stranger(kSleeper);
+  Timers timers({worker.pid()});
+  timers.send(request(stranger.pid(), 0.0, SIGKILL) + request(getpid(), 0.0, SIGKILL) + request(1, 0.0, SIGKILL) +
+              request(worker.pid(), 0.05, SIGKILL));
+  REQUIRE(timers.until([&] { return worker.ended(); }));
+  CHECK_FALSE(stranger.ended());
+  CHECK(timers.expiries.size() == 1);
+  REQUIRE(timers.printed.size() == 1);
+  CHECK(timers.printed.front().find("is not a worker of this job") != std::string::npos);
 }
 
 TEST_CASE("bad lines are named once and passed over, however they are cut", "[file_timer]") {
-  Timed job;
-  const std::string good = request(job.worker.pid, 0.05, SIGKILL);
-  send(job.timer.path(), "rubbish\n\n{\"pid\": 1}\n" + std::string(10'000, 'x'));
-  REQUIRE(job.until([&] { return !job.printed.empty(); }));
-  send(job.timer.path(), "\n" + good.substr(0, 10));
-  send(job.timer.path(), good.substr(10));
-  REQUIRE(job.until([&] { return job.worker.has_ended(); }));
-  CHECK(job.printed.size() == 1);
-  CHECK(job.printed.front().starts_with("a timer request was ignored (not a line of JSON: \"rubbish\")"));
+  Command worker(kSleeper);
+  Timers timers({worker.pid()});
+  const std::string good = request(worker.pid(), 0.05, SIGKILL);
+  timers.send("rubbish\n\n{\"pid\": 1}\n" + std::string(10'000, 'x'));
+  REQUIRE(timers.until([&] { return !timers.printed.empty(); }));
+  timers.send("\n" + good.substr(0, 10));
+  timers.send(good.substr(10));
+  REQUIRE(timers.until([&] { return worker.ended(); }));
+  CHECK(timers.printed.size() == 1);
+  CHECK(timers.printed.front().starts_with("a timer request was ignored (not a line of JSON: \"rubbish\")"));
 }
 
 TEST_CASE("the timer pipe goes with its round, and a fresh one takes its name", "[file_timer]") {

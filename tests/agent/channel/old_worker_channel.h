@@ -1,5 +1,5 @@
-/* As it was before it had beats, without what handles signals: programs that were built with it go on working. Its
- * comments are in worker_channel.h. */
+/* As it was before it had beats, without notices: programs that were built with it go on working. Its comments are in
+ * worker_channel.h. */
 #ifndef DDPRUN_WORKER_CHANNEL_H
 #define DDPRUN_WORKER_CHANNEL_H
 

@@ -89,9 +89,7 @@ TEST_CASE("of a process's expired timers the first that asks for a signal counts
 
 TEST_CASE("the timers of a process that has ended are forgotten, those of others not", "[timer]") {
   TimerTable table;
-  table.apply(request(1, "a", t0), t0);
-  table.apply(request(1, "b", t0), t0);
-  table.apply(request(2, "", t0), t0);
+  for (const auto& [pid, scope] : {std::pair{1, "a"}, {1, "b"}, {2, ""}}) table.apply(request(pid, scope, t0), t0);
   table.forget(1);
   REQUIRE(table.expire(t0).size() == 1);
 }

@@ -1,9 +1,11 @@
 // Two or three nodes' exchanges over socket pairs.
 #include "agent/copies/copy_exchange.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -54,16 +56,11 @@ struct Node {
        [this](const std::string& line) { note(0, line); }}};
 };
 
-struct Ends {
-  rendezvous::ReleasedPeer one, other;
-};
-
-Ends connected_ends() {
+std::array<rendezvous::ReleasedPeer, 2> connected_ends() {
   int ends[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-  Ends out;
-  out.one.socket = Fd(ends[0]);
-  out.other.socket = Fd(ends[1]);
+  std::array<rendezvous::ReleasedPeer, 2> out;
+  for (int i = 0; i < 2; ++i) out[i].socket = Fd(ends[i]);
   return out;
 }
 
@@ -94,19 +91,21 @@ void begin(Node& node, int round, std::uint64_t first_rank) {
   node.exchange.begin(round, {});
 }
 
-void connect(Node& from, int round, std::uint64_t first_rank, Node& to) {
+// Two nodes of a round, of which the first one copies to the other.
+void meet(Node& from, Node& to, int round_of_other = 1, std::uint64_t rank_of_other = 1) {
+  begin(from, 1, 0);
+  begin(to, round_of_other, rank_of_other);
   auto [here, there] = connected_ends();
   to.exchange.add_caller(std::move(there));
-  from.exchange.copy_to({static_cast<std::uint64_t>(round), first_rank, 2, true}, std::move(here));
+  from.exchange.copy_to({1, 0, 2, true}, std::move(here));
 }
 
 }  // namespace
 
-TEST_CASE("what a worker keeps comes to the next node, whole, and its slot says so", "[copies]") {
+TEST_CASE("what a worker keeps comes to the next node until a new round begins, whole, and its slot says so",
+          "[copies]") {
   Node from, to;
-  begin(from, 1, 0);
-  begin(to, 1, 1);
-  connect(from, 1, 0, to);
+  meet(from, to);
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{700'001}}) {
     const CopyLabel of = label(bytes + 1);
     const std::string content = text_of(bytes, 'a');
@@ -115,37 +114,24 @@ TEST_CASE("what a worker keeps comes to the next node, whole, and its slot says 
     CHECK(content_of(to.memory, of) == content);
   }
   CHECK(to.memory.kept().size() == 3);
+  to.exchange.begin(2, {});
+  REQUIRE(eventually([&] { return from.count("neighbour lost") == 1; }, kLimit));
 }
 
 TEST_CASE("a snapshot of an older round changes nothing at the next node", "[copies]") {
   Node from, to;
-  begin(from, 1, 0);
-  begin(to, 2, 1);
-  connect(from, 1, 0, to);
+  meet(from, to, 2);
   put(from.memory, label(1), "old");
   REQUIRE(eventually([&] { return from.count("neighbour lost") == 1; }, kLimit));
   CHECK(to.memory.kept().empty());
   CHECK_FALSE(from.memory.find(label(1))->copied);
 }
 
-TEST_CASE("a new round ends the copies of the one before", "[copies]") {
-  Node from, to;
-  begin(from, 1, 0);
-  begin(to, 1, 1);
-  connect(from, 1, 0, to);
-  put(from.memory, label(1), "one");
-  REQUIRE(eventually([&] { return from.memory.find(label(1))->copied; }, kLimit));
-  to.exchange.begin(2, {});
-  REQUIRE(eventually([&] { return from.count("neighbour lost") == 1; }, kLimit));
-}
-
 TEST_CASE("a node without room refuses, and its sender is told", "[copies]") {
   Node from(1 << 20, 2);
   const bool too_large = GENERATE(true, false);
   Node to(too_large ? 1 << 10 : 1 << 20);
-  begin(from, 1, 0);
-  begin(to, 1, 2);
-  connect(from, 1, 0, to);
+  meet(from, to, 1, 2);
   // Its second rank's place is one that the next node does not have.
   put(from.memory, label(1, too_large ? 0 : 1), text_of(5000, 'r'), Part::own, too_large ? 0 : 1);
   REQUIRE(eventually([&] { return from.count("refused") == 1; }, kLimit));

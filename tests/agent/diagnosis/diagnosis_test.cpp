@@ -26,9 +26,11 @@ constexpr const char* kMounts1 =
     "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
 constexpr const char* kMounts2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
 
-std::vector<std::string> folders(const std::vector<ControlGroup>& groups) {
-  std::vector<std::string> out;
-  for (const ControlGroup& group : groups) out.push_back(group.folder);
+using Names = std::vector<std::string>;
+
+Names memory_groups(const std::string& cgroup, const std::string& mounts) {
+  Names out;
+  for (const ControlGroup& group : control_groups("memory", cgroup, mounts)) out.push_back(group.folder);
   return out;
 }
 
@@ -73,30 +75,24 @@ std::string meaning(const rendezvous::ExitStatus& status, std::vector<std::strin
 }  // namespace
 
 TEST_CASE("the memory groups that limit us are found, version 1 and 2", "[oom_count]") {
-  CHECK(folders(control_groups("memory", kCgroup1, kMounts1)) ==
-        std::vector<std::string>{"/sys/fs/cgroup/memory/jobs/seven", "/sys/fs/cgroup/memory/jobs",
-                                 "/sys/fs/cgroup/memory"});
+  CHECK(memory_groups(kCgroup1, kMounts1) ==
+        Names{"/sys/fs/cgroup/memory/jobs/seven", "/sys/fs/cgroup/memory/jobs", "/sys/fs/cgroup/memory"});
   CHECK(control_groups("memory", kCgroup1, kMounts1).front().version1);
-  CHECK(folders(control_groups("memory", "0::/a.slice\n", kMounts2)) ==
-        std::vector<std::string>{"/sys/fs/cgroup/a.slice", "/sys/fs/cgroup"});
+  CHECK(memory_groups("0::/a.slice\n", kMounts2) == Names{"/sys/fs/cgroup/a.slice", "/sys/fs/cgroup"});
   CHECK_FALSE(control_groups("memory", "0::/a.slice\n", kMounts2).front().version1);
-  CHECK(folders(control_groups("memory", "0::/a:b\n", kMounts2)) ==
-        std::vector<std::string>{"/sys/fs/cgroup/a:b", "/sys/fs/cgroup"});
-  CHECK(control_groups("memory", "", "").empty());
-  CHECK(control_groups("memory", "rubbish\n0::", "rubbish - ").empty());
+  CHECK(memory_groups("0::/a:b\n", kMounts2) == Names{"/sys/fs/cgroup/a:b", "/sys/fs/cgroup"});
+  CHECK(memory_groups("", "").empty());
+  CHECK(memory_groups("rubbish\n0::", "rubbish - ").empty());
 }
 
 TEST_CASE("inside a container the group's files lie at the mount's root, whatever its name is outside", "[oom_count]") {
   const std::string mounts = "35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
-  CHECK(folders(control_groups("memory", "4:memory:/docker/abc\n", mounts)) ==
-        std::vector<std::string>{"/sys/fs/cgroup/memory"});
-  CHECK(folders(control_groups("memory", "4:memory:/docker/abcd\n", mounts)) ==
-        std::vector<std::string>{"/sys/fs/cgroup/memory"});
-  CHECK(folders(control_groups("memory", "4:memory:/docker/abc/in\n", mounts)) ==
-        std::vector<std::string>{"/sys/fs/cgroup/memory/in", "/sys/fs/cgroup/memory"});
-  CHECK(
-      folders(control_groups("memory", "0::/../other\n", "30 23 0:26 /ns /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")) ==
-      std::vector<std::string>{"/sys/fs/cgroup"});
+  CHECK(memory_groups("4:memory:/docker/abc\n", mounts) == Names{"/sys/fs/cgroup/memory"});
+  CHECK(memory_groups("4:memory:/docker/abcd\n", mounts) == Names{"/sys/fs/cgroup/memory"});
+  CHECK(memory_groups("4:memory:/docker/abc/in\n", mounts) ==
+        Names{"/sys/fs/cgroup/memory/in", "/sys/fs/cgroup/memory"});
+  CHECK(memory_groups("0::/../other\n", "30 23 0:26 /ns /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n") ==
+        Names{"/sys/fs/cgroup"});
 }
 
 TEST_CASE("counters and limits are read as the kernel writes them", "[oom_count]") {
@@ -115,16 +111,14 @@ TEST_CASE("a kill for memory is told with the group's limit", "[oom_count]") {
   CHECK(out_of_memory(before, before).empty());
   CHECK(out_of_memory(before, counts({{"/job", 1, 9, 64 << 20}, {"/", 7, 0, {}}}, 8)) ==
         "the kernel killed processes for lack of memory in control group /job (its count of such kills rose from 0 to "
-        "1): the group may "
-        "use 64 MiB");
+        "1): the group may use 64 MiB");
 }
 
 TEST_CASE("the limit may be that of a group around ours, or the machine's memory", "[oom_count]") {
   const auto before = counts({{"/a/b", 0, 0, {}}, {"/a", 0, 0, 64 << 20}}, 0);
   CHECK(out_of_memory(before, counts({{"/a/b", 1, 0, {}}, {"/a", 0, 3, 64 << 20}}, 1)) ==
         "the kernel killed processes for lack of memory in control group /a/b (its count of such kills rose from 0 to "
-        "1): group /a may "
-        "use 64 MiB");
+        "1): group /a may use 64 MiB");
   CHECK(out_of_memory(before, counts({{"/a/b", 1, 0, {}}, {"/a", 0, 0, 64 << 20}}, 1))
             .ends_with("rose from 0 to 1); the narrowest limit is 64 MiB, of group /a"));
   const auto unlimited = counts({{"/a/b", 0, 0, {}}}, 0);
@@ -136,8 +130,7 @@ TEST_CASE("a kill elsewhere on the machine is told as what it is", "[oom_count]"
   const auto before = counts({{"/job", 0, 0, {}}}, 4);
   CHECK(out_of_memory(before, counts({{"/job", 0, 0, {}}}, 5)) ==
         "the kernel killed processes for lack of memory on this machine meanwhile (its count of such kills rose from 4 "
-        "to 5), outside "
-        "ddprun's own control group");
+        "to 5), outside ddprun's own control group");
   CHECK(out_of_memory({}, counts({{"/job", 9, 0, {}}}, 9)).empty());  // not read before: nothing is known
 }
 

@@ -18,17 +18,18 @@ const WorkerEndFacts kSegfault{
 }  // namespace
 
 TEST_CASE("error files of both forms are read, with their time", "[error_file]") {
-  const WorkerError recorded = error_in(
-      R"({"message": {"message": "RuntimeError: boom",
-                      "extraInfo": {"py_callstack": "Traceback: boom", "timestamp": "1700000000"}}})");
-  CHECK(recorded.text == "Traceback: boom");
-  CHECK(recorded.when == WallTime(1'700'000'000s));
-  const WorkerError plain = error_in(R"({"message": "text", "timestamp": 1700000000})");
-  CHECK(plain.text == "text");
-  CHECK(plain.when == WallTime(1'700'000'000s));
-  const WorkerError short_one = error_in(R"({"message": {"message": "RuntimeError: boom"}})");
-  CHECK(short_one.text == "RuntimeError: boom");
-  CHECK_FALSE(short_one.when);
+  const WallTime time(1'700'000'000s);
+  using Row = std::tuple<std::string, std::string, std::optional<WallTime>>;
+  for (const auto& [content, text, when] :
+       {Row{R"({"message": {"message": "RuntimeError: boom",
+                            "extraInfo": {"py_callstack": "Traceback: boom", "timestamp": "1700000000"}}})",
+            "Traceback: boom", time},
+        Row{R"({"message": "text", "timestamp": 1700000000})", "text", time},
+        Row{R"({"message": {"message": "RuntimeError: boom"}})", "RuntimeError: boom", {}}}) {
+    CAPTURE(content);
+    CHECK(error_in(content).text == text);
+    CHECK((error_in(content).when == when));
+  }
 }
 
 TEST_CASE("an error file that is no such JSON is shown as it is, bounded", "[error_file]") {
@@ -48,21 +49,19 @@ TEST_CASE("a time that is none is left out", "[error_file]") {
 
 TEST_CASE("ddprun's own error file is the worker's with the exit code in its message, as torchrun writes it",
           "[error_file]") {
-  const Json file = Json::parse(parent_error_file(
-      R"({"message": {"message": "E: boom", "extraInfo": {"py_callstack": "T", "timestamp": "17"}}})", kSegfault));
-  CHECK(file == Json::parse(R"({"message": {"message": "E: boom", "errorCode": -11,
-                                            "extraInfo": {"py_callstack": "T", "timestamp": "17"}}})"));
+  const auto [worker, own] = GENERATE(table<std::string, std::string>({
+      {R"({"message": {"message": "E: boom", "extraInfo": {"py_callstack": "T", "timestamp": "17"}}})",
+       R"({"message": {"message": "E: boom", "errorCode": -11,
+                       "extraInfo": {"py_callstack": "T", "timestamp": "17"}}})"},
+      {"", R"({"message": {"message": "rank 1 was killed by SIGSEGV", "errorCode": -11,
+                           "extraInfo": {"py_callstack": "last\nwords\n", "timestamp": "1700000000"}}})"},
+  }));
+  CHECK(Json::parse(parent_error_file(worker, kSegfault)) == Json::parse(own));
 }
 
 TEST_CASE("a message that is a text stays as it is", "[error_file]") {
   const std::string content = R"({"message":"text","timestamp":1700000000})";
   CHECK(parent_error_file(content, kSegfault) == content);
-}
-
-TEST_CASE("where the worker left no error file, one is made from its end", "[error_file]") {
-  const Json file = Json::parse(parent_error_file("", kSegfault));
-  CHECK(file == Json::parse(R"({"message": {"message": "rank 1 was killed by SIGSEGV", "errorCode": -11,
-                                "extraInfo": {"py_callstack": "last\nwords\n", "timestamp": "1700000000"}}})"));
 }
 
 TEST_CASE("a broken error file goes into ddprun's own as text", "[error_file]") {

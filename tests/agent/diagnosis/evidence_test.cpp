@@ -46,8 +46,11 @@ TEST_CASE("the counters of version 1 memory groups are read, limits of those aro
   CHECK(counts.machine == 7u);
 }
 
-TEST_CASE("the counters of version 2 memory groups are read", "[evidence]") {
+TEST_CASE("the counters of version 2 memory groups are read, and a machine that tells nothing is no error",
+          "[evidence]") {
   const test::TempFolder root;
+  CHECK(read_oom_counts(root.path()).groups.empty());
+  CHECK_FALSE(read_memory_limit(root.path()));
   put(root, "proc/self/cgroup", "0::/job\n");
   put(root, "proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
   put(root, "sys/fs/cgroup/job/memory.events", "low 0\nhigh 0\nmax 9\noom 3\noom_kill 3\noom_group_kill 0\n");
@@ -61,12 +64,6 @@ TEST_CASE("the counters of version 2 memory groups are read", "[evidence]") {
   put(root, "sys/fs/cgroup/memory.max", "536870912\n");
   CHECK(read_memory_limit(root.path()) == std::uint64_t{1} << 29);
   CHECK_FALSE(counts.machine);
-}
-
-TEST_CASE("a machine that tells nothing about memory is no error", "[evidence]") {
-  const test::TempFolder root;
-  CHECK(read_oom_counts(root.path()).groups.empty());
-  CHECK_FALSE(read_memory_limit(root.path()));
 }
 
 TEST_CASE("a core file counts only if it is there, plain, and from this worker's time", "[evidence]") {

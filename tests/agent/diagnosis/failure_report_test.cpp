@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
+#include <sstream>
 
 #include "agent/process/exit_status.h"
 #include "tests/support/catch.h"
@@ -23,8 +24,8 @@ FailureReport report_of(const rendezvous::ExitStatus& status) {
   return report;
 }
 
-// Each kind of report with its title.
-std::string all_reports() {
+// The reports that testdata/reports.txt shows, each below a title.
+std::string titled_reports() {
   std::string out;
   const auto add = [&](const std::string& title, const FailureReport& report) {
     out += "# " + title + "\n" + to_text(report) + "\n";
@@ -61,11 +62,11 @@ std::string all_reports() {
   printed.last_lines = {"Traceback (most recent call last):", "RuntimeError: boom"};
   add("An error that Python has printed, too, is shown once", printed);
 
-  FailureReport deep = report_of({.code = 1});
-  deep.error.text = "Traceback (most recent call last):\n";
-  for (int i = 1; i <= 30; ++i) deep.error.text += "  File \"deep.py\", line " + std::to_string(i) + "\n";
-  deep.error.text += "RecursionError: too deep\n";
-  add("A long traceback keeps its start and its end", deep);
+  FailureReport long_error = report_of({.code = 1});
+  long_error.error.text = "Traceback (most recent call last):\n";
+  for (int i = 1; i <= 30; ++i) long_error.error.text += "  File \"deep.py\", line " + std::to_string(i) + "\n";
+  long_error.error.text += "RecursionError: too deep\n";
+  add("A long traceback keeps its start and its end", long_error);
 
   FailureReport wild = report_of({.signal = SIGTERM});
   wild.meaning = hint({.signal = SIGTERM});
@@ -121,7 +122,7 @@ TEST_CASE("exit codes in files and events are torchrun's", "[exit_status]") {
 TEST_CASE("the report is one screen, whatever happened", "[failure_report]") {
   setenv("TZ", "UTC", 1);
   tzset();
-  CHECK(test::matches_golden(test::source_folder() + "/tests/agent/testdata/reports.txt", all_reports()));
+  CHECK(test::matches_golden(test::source_folder() + "/tests/agent/testdata/reports.txt", titled_reports()));
 }
 
 TEST_CASE("a thousand ranks that failed in consequence fill a few lines, not a screen", "[failure_report]") {

@@ -45,30 +45,24 @@ struct Watched {
     last_look = now;
     watch.look({{0, seen}}, now);
   }
-  bool step(Duration load, Duration compute, Duration wait) {
-    report(Activity::load);
-    if (pass(load)) return true;
-    report(Activity::compute);
-    if (pass(compute)) return true;
-    report(Activity::wait);
-    if (pass(wait)) return true;
+  // In which it is not overdue.
+  void spend(Activity activity, Duration time) {
+    report(activity);
+    REQUIRE_FALSE(pass(time));
+  }
+  void step(Duration load, Duration compute, Duration wait) {
+    spend(Activity::load, load);
+    spend(Activity::compute, compute);
+    spend(Activity::wait, wait);
     sight.step = ++sight.steps_done;
     sight.in_steps += load + compute + wait;
-    return false;
   }
-  bool pass_in(Activity activity, Duration time) {
+  void train(int steps, Duration load, Duration compute, Duration wait) {
+    for (int i = 0; i < steps; ++i) step(load, compute, wait);
+  }
+  // How long it stands still there, until that is found.
+  Duration found_after(Activity activity) {
     report(activity);
-    return pass(time);
-  }
-  void steps(int count, Duration load, Duration compute, Duration wait) {
-    for (int i = 0; i < count; ++i) REQUIRE_FALSE(step(load, compute, wait));
-  }
-  // How long it stands still from now on, in that phase, until that is found.
-  Duration found_in(Activity activity) {
-    report(activity);
-    return found_after();
-  }
-  Duration found_after() {
     const TimePoint from = now;
     REQUIRE(pass(1h));
     return now - from;
@@ -93,78 +87,74 @@ HangLimits by_hand(Activity activity, Duration time) {
 TEST_CASE("after ten steps a worker that stands still is found in two seconds, or three steps", "[hang]") {
   const Duration step = GENERATE(Duration(10ms), Duration(200ms), Duration(5s));
   Watched job;
-  job.steps(12, step / 10, step / 2, step * 4 / 10);
-  const Duration found = job.found_in(Activity::compute);
+  job.train(12, step / 10, step / 2, step * 4 / 10);
+  const Duration found = job.found_after(Activity::compute);
   CHECK(found >= 2s);
   CHECK(found <= std::max<Duration>(2s, step * 31 / 10));
 }
 
 TEST_CASE("before ten steps only ten minutes are too long", "[hang]") {
   Watched job;
-  CHECK_FALSE(job.pass_in(Activity::start, 60s));
-  job.steps(5, 5ms, 50ms, 5ms);
-  const Duration found = job.found_in(Activity::compute);
-  CHECK(found == 10min);
+  job.spend(Activity::start, 60s);
+  job.train(5, 5ms, 50ms, 5ms);
+  CHECK(job.found_after(Activity::compute) == 10min);
 }
 
 TEST_CASE("steps with ten times their usual length now and then alarm nobody", "[hang]") {
   std::mt19937 random(1);
   Watched job;
-  REQUIRE_FALSE(job.pass_in(Activity::start, 60s));  // the first step
+  job.spend(Activity::start, 60s);  // the first step
   for (int i = 0; i < 6000; ++i) {
     const int times = random() % 20 == 0 ? 10 : 1;
-    REQUIRE_FALSE(job.step(random() % 40 * times * 1ms, random() % 100 * times * 1ms, random() % 20 * times * 1ms));
+    job.step(random() % 40 * times * 1ms, random() % 100 * times * 1ms, random() % 20 * times * 1ms);
     if (i % 500 != 499) continue;
-    REQUIRE_FALSE(job.pass_in(Activity::evaluate, 15s));
-    REQUIRE_FALSE(job.pass_in(Activity::save, 8s));
+    job.spend(Activity::evaluate, 15s);
+    job.spend(Activity::save, 8s);
   }
 }
 
 TEST_CASE("a slow job learns what its steps take at most", "[hang]") {
   Watched job;
-  for (int i = 0; i < 40; ++i) REQUIRE_FALSE(job.step(10ms, i % 8 == 0 ? 2500ms : 1s, 10ms));
+  for (int i = 0; i < 40; ++i) job.step(10ms, i % 8 == 0 ? 2500ms : 1s, 10ms);
   CHECK(*job.watch.median_step() < 1200ms);
-  const Duration found = job.found_in(Activity::compute);
+  const Duration found = job.found_after(Activity::compute);
   CHECK(found > 4s);  // twice the longest, less what lies between two looks
   CHECK(found <= 5s);
 }
 
 TEST_CASE("a save may take five times what one took before", "[hang]") {
   Watched job;
-  job.steps(12, 5ms, 50ms, 5ms);
-  REQUIRE_FALSE(job.pass_in(Activity::save, 9min));
+  job.train(12, 5ms, 50ms, 5ms);
+  job.spend(Activity::save, 9min);
   job.step(5ms, 50ms, 5ms);
-  const Duration found = job.found_in(Activity::save);
+  const Duration found = job.found_after(Activity::save);
   CHECK(found > 44min);
   CHECK(found <= 45min);
 }
 
-TEST_CASE("limits by hand count for programs without beats, too, and what is off never is", "[hang]") {
+TEST_CASE("limits by hand count without beats, too, but never before a first report or where they are off", "[hang]") {
+  Watched silent(by_hand(Activity::start, 30s), false);  // has never reported anything
+  CHECK_FALSE(silent.pass(1h));
   Watched without({}, false);
-  CHECK_FALSE(without.pass_in(Activity::compute, 24h));
+  without.spend(Activity::compute, 24h);
 
   Watched job(by_hand(Activity::compute, 30s), false);
-  CHECK(job.found_in(Activity::compute) == 30s);
+  CHECK(job.found_after(Activity::compute) == 30s);
 
   HangLimits limits = by_hand(Activity::load, 5s);
   limits.all.off = true;
   CHECK(limits.any());
   Watched mixed(limits);
-  mixed.steps(12, 5ms, 50ms, 5ms);
-  CHECK_FALSE(mixed.pass_in(Activity::compute, 24h));
-  CHECK(mixed.found_in(Activity::load) == 5s);
+  mixed.train(12, 5ms, 50ms, 5ms);
+  mixed.spend(Activity::compute, 24h);
+  CHECK(mixed.found_after(Activity::load) == 5s);
   CHECK_FALSE(HangLimits{.all = {.off = true}}.any());
-}
-
-TEST_CASE("a worker that has never reported anything is not watched", "[hang]") {
-  Watched job(by_hand(Activity::start, 30s), false);
-  CHECK_FALSE(job.pass(1h));
 }
 
 TEST_CASE("time in which nobody looked counts for nobody", "[hang]") {
   Watched job;
-  job.steps(12, 5ms, 50ms, 5ms);
-  REQUIRE_FALSE(job.pass_in(Activity::compute, 1500ms));
+  job.train(12, 5ms, 50ms, 5ms);
+  job.spend(Activity::compute, 1500ms);
   job.now += 20min;  // a suspended machine
   job.look();
   CHECK_FALSE(job.watch.any_overdue());
@@ -177,34 +167,34 @@ TEST_CASE("time in which nobody looked counts for nobody", "[hang]") {
 
 TEST_CASE("what was learned stays in the next round, and in the next start", "[hang]") {
   Watched job;
-  REQUIRE_FALSE(job.pass_in(Activity::start, 2min));
-  job.steps(20, 5ms, 50ms, 5ms);
+  job.spend(Activity::start, 2min);
+  job.train(20, 5ms, 50ms, 5ms);
   job.begin_round(4);
   CHECK_FALSE(job.pass(9min));
-  REQUIRE_FALSE(job.step(5ms, 50ms, 5ms));
-  CHECK(job.found_in(Activity::compute) == 2s);
+  job.step(5ms, 50ms, 5ms);
+  CHECK(job.found_after(Activity::compute) == 2s);
 
   Watched other({}, true, job.watch.learned());
-  REQUIRE_FALSE(other.step(5ms, 50ms, 5ms));
-  CHECK(other.found_in(Activity::compute) == 2s);
+  other.step(5ms, 50ms, 5ms);
+  CHECK(other.found_after(Activity::compute) == 2s);
 }
 
 TEST_CASE("what others have learned does not replace what this node has learned itself", "[hang]") {
   Watched job;
-  job.steps(20, 5ms, 2s, 5ms);
+  job.train(20, 5ms, 2s, 5ms);
   job.watch.begin_round(1, 4, {.world_size = 4, .steps = 100, .step = 1ms}, job.now);
   job.sight = {};
-  REQUIRE_FALSE(job.step(5ms, 2s, 5ms));
-  CHECK(job.found_in(Activity::compute) == 6s);
+  job.step(5ms, 2s, 5ms);
+  CHECK(job.found_after(Activity::compute) == 6s);
 }
 
 TEST_CASE("half the ranks may take twice the time, until they have shown what they take", "[hang]") {
   Watched job;
-  job.steps(20, 0s, 2s, 0s);
+  job.train(20, 0s, 2s, 0s);
   const Duration before = *job.watch.limit_of(Activity::compute, true);
   job.begin_round(2);
   CHECK(*job.watch.limit_of(Activity::compute, true) == 2 * before);
-  REQUIRE_FALSE(job.step(0s, 4s, 0s));
+  job.step(0s, 4s, 0s);
   CHECK_FALSE(job.watch.news(job.now));  // of which world?
   job.begin_round(4);
   CHECK(*job.watch.limit_of(Activity::compute, true) == before);
@@ -215,7 +205,7 @@ TEST_CASE("half the ranks may take twice the time, until they have shown what th
 TEST_CASE("what is learned is told after the warm-up, and again when it has grown by half", "[hang]") {
   Watched job;
   CHECK_FALSE(job.watch.news(job.now));
-  job.steps(20, 0s, 1s, 0s);
+  job.train(20, 0s, 1s, 0s);
   const auto first = job.watch.news(job.now);
   REQUIRE(first);
   CHECK(first->world_size == 4);
@@ -224,31 +214,31 @@ TEST_CASE("what is learned is told after the warm-up, and again when it has grow
   CHECK(first->save == 0s);
   CHECK_FALSE(job.watch.news(job.now));
   CHECK_FALSE(job.watch.news(job.now + 10s));
-  REQUIRE_FALSE(job.pass_in(Activity::save, 3s));
-  REQUIRE_FALSE(job.step(0s, 1s, 0s));
+  job.spend(Activity::save, 3s);
+  job.step(0s, 1s, 0s);
   CHECK_FALSE(job.watch.news(job.now));  // ten seconds have not passed
   const auto second = job.watch.news(job.now + 20s);
   REQUIRE(second);
   CHECK(second->save >= 2900ms);
   job.begin_round(4);
-  job.steps(12, 0s, 1s, 0s);
+  job.train(12, 0s, 1s, 0s);
   CHECK(job.watch.news(job.now));  // another coordinator may not know it
 }
 
 TEST_CASE("what an earlier start has learned does not count for steps that take much longer", "[hang]") {
   const rendezvous::LearnedTimes learned{.world_size = 4, .steps = 1000, .step = 50ms, .compute = 40ms};
   Watched job({}, true, learned);
-  REQUIRE_FALSE(job.pass_in(Activity::start, 20s));
+  job.spend(Activity::start, 20s);
   job.sight.step = ++job.sight.steps_done;
   job.sight.in_steps = 20s;
-  CHECK(job.found_in(Activity::compute) > 9min);
+  CHECK(job.found_after(Activity::compute) > 9min);
 }
 
 TEST_CASE("what others have seen to take longer counts for saves, evaluations and starts", "[hang]") {
   Watched job;
-  job.steps(20, 5ms, 50ms, 5ms);
-  REQUIRE_FALSE(job.pass_in(Activity::save, 300ms));
-  REQUIRE_FALSE(job.step(5ms, 300ms, 5ms));
+  job.train(20, 5ms, 50ms, 5ms);
+  job.spend(Activity::save, 300ms);
+  job.step(5ms, 300ms, 5ms);
   CHECK(*job.watch.limit_of(Activity::save, true) == 30s);
   job.watch.begin_round(1, 4, {.world_size = 4, .steps = 20, .save = 40s}, job.now);
   CHECK(*job.watch.limit_of(Activity::save, true) == 200s);
@@ -267,13 +257,14 @@ TEST_CASE("absurd times from elsewhere do no harm", "[hang]") {
 
 TEST_CASE("time in which a debugger has a worker counts for nobody", "[hang]") {
   Watched job;
-  job.steps(20, 5ms, 50ms, 5ms);
+  job.train(20, 5ms, 50ms, 5ms);
   job.report(Activity::compute);
   job.sight.traced = true;
   REQUIRE_FALSE(job.pass(1h));
   job.sight.traced = false;
   REQUIRE_FALSE(job.pass(1s));
-  CHECK(job.found_after() > 500ms);
+  CHECK_FALSE(job.pass(500ms));
+  CHECK(job.pass(1h));
 }
 
 TEST_CASE("time for which a worker waits for a processor counts for nobody, up to three quarters of it", "[hang]") {
@@ -281,10 +272,9 @@ TEST_CASE("time for which a worker waits for a processor counts for nobody, up t
       {0.5, 3500ms, 4500ms}, {0.75, 7s, 9s}, {1e6, 7s, 9s}  // of many threads: one that hangs is found all the same
   }));
   Watched job;
-  job.steps(20, 5ms, 50ms, 5ms);
-  job.report(Activity::compute);
+  job.train(20, 5ms, 50ms, 5ms);
   job.starved_share = share;
-  const Duration found = job.found_after();
+  const Duration found = job.found_after(Activity::compute);
   CHECK(found >= least);
   CHECK(found <= most);
 }

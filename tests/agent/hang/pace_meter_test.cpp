@@ -43,11 +43,14 @@ TEST_CASE("a window ends in the part of a step in which it began, or two steps l
   PaceMeter meter;
   const TimePoint begin(100s);
   meter.begin_round(1, begin);
-  CHECK(steps_of(meter.look({{0, after_steps(5, DDPRUN_BEAT_WAIT)}}, begin + 1s)) == 5);
-  CHECK(meter.look({{0, after_steps(10, DDPRUN_BEAT_COMPUTE)}}, begin + 2s).empty());
-  CHECK(steps_of(meter.look({{0, after_steps(11, DDPRUN_BEAT_WAIT)}}, begin + 3s)) == 6);
-  CHECK(meter.look({{0, after_steps(17, DDPRUN_BEAT_LOAD)}}, begin + 4s).empty());  // not seen again
-  CHECK(steps_of(meter.look({{0, after_steps(18, DDPRUN_BEAT_LOAD)}}, begin + 5s)) == 7);
+  const auto look = [&](std::uint64_t steps, ddprun_beat now, Duration at) {
+    return steps_of(meter.look({{0, after_steps(steps, now)}}, begin + at));
+  };
+  CHECK(look(5, DDPRUN_BEAT_WAIT, 1s) == 5);
+  CHECK(look(10, DDPRUN_BEAT_COMPUTE, 2s) == 0);
+  CHECK(look(11, DDPRUN_BEAT_WAIT, 3s) == 6);
+  CHECK(look(17, DDPRUN_BEAT_LOAD, 4s) == 0);
+  CHECK(look(18, DDPRUN_BEAT_LOAD, 5s) == 7);  // the part was not seen again
 }
 
 TEST_CASE("the coordinator gets 500 messages a second at most, however many nodes there are", "[hang]") {

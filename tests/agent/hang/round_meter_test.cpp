@@ -24,21 +24,15 @@ RoundMeter started_round() {
 TEST_CASE("before its workers run a round starts", "[account]") {
   RoundMeter meter;
   meter.begin(t0);
-  const RoundSpent spent = meter.spent(t0 + 3s);
-  CHECK(spent.start == 3s);
-  CHECK(measured(spent) == 3s);
+  CHECK(meter.spent(t0 + 3s) == RoundSpent{.start = 3s});
 }
 
 TEST_CASE("a program that reports nothing is productive from its start on", "[account]") {
   RoundMeter meter = started_round();
   meter.look({}, t0 + 10s);
-  const RoundSpent spent = meter.spent(t0 + 10s);
-  CHECK_FALSE(spent.reports);
-  CHECK(spent.start == 1s);
-  CHECK(spent.train == 9s);
+  CHECK(meter.spent(t0 + 10s) == RoundSpent{.start = 1s, .train = 9s, .doing = TimeKind::productive});
   meter.look({.times = PhaseTimes{.attached = t0 + 4s, .since = t0 + 4s}}, t0 + 10s);  // it has attached, and no more
-  CHECK(meter.spent(t0 + 10s).start == 4s);
-  CHECK(meter.spent(t0 + 10s).train == 6s);
+  CHECK(meter.spent(t0 + 10s) == RoundSpent{.start = 4s, .train = 6s, .doing = TimeKind::productive});
 }
 
 TEST_CASE("a worker's phases tell where the time went, exactly", "[account]") {
@@ -46,8 +40,8 @@ TEST_CASE("a worker's phases tell where the time went, exactly", "[account]") {
   Progress seen{.phase = DDPRUN_PHASE_LOADING, .at = t0 + 3s, .phase_at = t0 + 3s};
   seen.times = PhaseTimes{.attached = t0 + 2s, .phase = DDPRUN_PHASE_LOADING, .since = t0 + 3s};
   meter.look(seen, t0 + 9s);
-  CHECK(meter.spent(t0 + 9s).restore == 7s);
-  CHECK(meter.spent(t0 + 9s).doing == TimeKind::restore);
+  CHECK(meter.spent(t0 + 9s) ==
+        RoundSpent{.reports = true, .start = 2s, .restore = 7s, .doing = TimeKind::restore, .since_progress = 6s});
 
   seen = {.phase = DDPRUN_PHASE_TRAINING,
           .step = 109,
@@ -65,20 +59,20 @@ TEST_CASE("a worker's phases tell where the time went, exactly", "[account]") {
   seen.times->spent[DDPRUN_PHASE_LOADING] = 5s;
   meter.look(seen, t0 + 100s);
   const RoundSpent spent = meter.spent(t0 + 100s);
-  CHECK(spent.reports);
-  CHECK(spent.start == 2s);
-  CHECK(spent.restore == 13s);
-  CHECK(spent.train == 60s);
-  CHECK(spent.save == 10s);
-  CHECK(spent.evaluate == 15s);
   CHECK(measured(spent) == 100s);
-  CHECK(spent.doing == TimeKind::productive);
-  CHECK(spent.since_progress == 3s);
-  CHECK(spent.unfinished == 4s);
-  CHECK(spent.steps == 10);
-  CHECK(spent.first_step == 100u);
-  CHECK(spent.last_step == 109u);
-  CHECK(spent.snapshot_step == 104u);
+  CHECK(spent == RoundSpent{.reports = true,
+                            .start = 2s,
+                            .restore = 13s,
+                            .train = 60s,
+                            .evaluate = 15s,
+                            .save = 10s,
+                            .doing = TimeKind::productive,
+                            .since_progress = 3s,
+                            .unfinished = 4s,
+                            .steps = 10,
+                            .first_step = 100,
+                            .last_step = 109,
+                            .snapshot_step = 104});
 }
 
 TEST_CASE("a worker that has finished only stops", "[account]") {

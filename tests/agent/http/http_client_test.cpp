@@ -2,7 +2,6 @@
 #include "agent/http/http_client.h"
 
 #include <filesystem>
-#include <thread>
 
 #include <asio/write.hpp>
 
@@ -11,6 +10,7 @@
 #include "agent/push/pusher.h"
 #include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/command.h"
 #include "tests/support/test_certificate.h"
 
 using namespace ddprun;
@@ -185,16 +185,19 @@ TEST_CASE("a certificate that is renewed is shown, and one that cannot be used i
   HttpsRig rig(first);
   CHECK(rig.post_to("localhost", old).status == 413);
   std::filesystem::rename(second.certificate, first.certificate);
-  const auto until = [&](auto holds) {
-    const auto limit = Clock::now() + 60s;
-    while (!holds() && Clock::now() < limit) std::this_thread::sleep_for(50ms);
-    return holds();
-  };
-  CHECK(until([&] { return rig.post_to("localhost", old).status == 413 && !rig.said.empty(); }));  // the key is another
+  // The key is another one.
+  CHECK(eventually([&] { return rig.post_to("localhost", old).status == 413 && !rig.said.empty(); }, 60s));
   std::filesystem::rename(second.key, first.key);
-  CHECK(until([&] { return rig.post_to("localhost", renewed).status == 413; }));
+  CHECK(eventually([&] { return rig.post_to("localhost", renewed).status == 413; }, 60s));
   CHECK(rig.said.size() == 1);
   CHECK(rig.said.at(0).find("certificate of the metrics cannot be used") != std::string::npos);
+}
+
+TEST_CASE("a certificate without its key is refused before the server begins", "[http][tls]") {
+  const TempFolder folder;
+  const TestCertificate one = make_certificate(folder, "one", "DNS:a"), two = make_certificate(folder, "two", "DNS:a");
+  CHECK_THROWS_AS(https_server(one.certificate, two.key, {}), UsageError);
+  CHECK_THROWS_AS(https_server(one.certificate, folder / "none", {}), UsageError);
 }
 
 TEST_CASE("garbage, silence and plain HTTP at a port of TLS end, and hold up nobody", "[http][tls]") {
@@ -209,7 +212,6 @@ TEST_CASE("garbage, silence and plain HTTP at a port of TLS end, and hold up nob
     asio::write(*peer, asio::buffer(garbage));
   }
   CHECK(rig.post_to("localhost", authority_of(good)).status == 413);
-  for (const auto limit = Clock::now() + 20s; rig.server->connections() > 0 && Clock::now() < limit;)
-    rig.io.run_one_for(50ms);
-  CHECK(rig.server->connections() == 0);  // the silent ones after request_within
+  // The silent ones after request_within.
+  CHECK(eventually([&] { return rig.io.restart(), rig.io.poll(), rig.server->connections() == 0; }, 20s));
 }

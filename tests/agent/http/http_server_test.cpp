@@ -10,6 +10,7 @@
 #include <asio/write.hpp>
 
 #include "tests/support/catch.h"
+#include "tests/support/command.h"
 
 using namespace ddprun::agent;
 using namespace ddprun;
@@ -33,11 +34,8 @@ class Rig {
         limits);
   }
 
-  template <class Condition>
-  bool until(Condition holds) {
-    const auto limit = Clock::now() + kLimit;
-    while (!holds() && Clock::now() < limit) io.run_one_for(10ms);
-    return holds();
+  bool until(const std::function<bool()>& holds) {
+    return test::eventually([&] { return io.restart(), io.poll(), holds(); }, kLimit);
   }
 
   asio::io_context io;
@@ -94,10 +92,8 @@ class Client {
 TEST_CASE("requests on one connection are answered in their order, also those sent ahead", "[http]") {
   Rig rig;
   Client client(rig);
-  client.send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\nGET /3 HT");
-  CHECK(client.gets("/2"));
-  client.send("TP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-  CHECK(client.is_closed());
+  CHECK(client.send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\nGET /3 HT").gets("/2"));
+  CHECK(client.send("TP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").is_closed());
   const auto first = client.got.find("\r\n\r\n/1"), second = client.got.find("\r\n\r\n/2"),
              third = client.got.find("\r\n\r\n/3");
   CHECK(first < second);
@@ -134,8 +130,7 @@ TEST_CASE("a client that sends nothing, or half a request, is closed in time, an
   Rig rig({.request_within = 200ms});
   Client silent(rig), slow(rig), second(rig);
   slow.send("GET /a HT");
-  second.send(kGet + "GET");
-  CHECK(second.gets("/a"));
+  CHECK(second.send(kGet + "GET").gets("/a"));
   CHECK(silent.is_closed());
   CHECK(slow.is_closed());
   CHECK(second.is_closed());
@@ -220,8 +215,7 @@ TEST_CASE("a stream goes on beyond the limits of answers and requests, until its
   Rig rig({.request_within = 50ms, .idle_max = 50ms, .write_within = 50ms, .linger_max = 50ms});
   {
     Client client(rig);
-    client.send(kStream);
-    CHECK(client.gets("\r\nConnection: close\r\n\r\nfirst\n"));
+    CHECK(client.send(kStream).gets("\r\nConnection: close\r\n\r\nfirst\n"));
     CHECK(client.got.find("Content-Length") == std::string::npos);
     const auto later = Clock::now() + 300ms;
     rig.until([&] { return Clock::now() > later; });
@@ -257,18 +251,15 @@ TEST_CASE("streams are limited, and hold no place of other requests", "[http]") 
   Rig rig({.connections_max = 2, .answers_max = 1, .streams_max = 2});
   Client first(rig), second(rig);
   first.send(kStream);
-  second.send(kStream);
-  CHECK(second.gets("first"));
+  CHECK(second.send(kStream).gets("first"));
   CHECK(first.gets("first"));
   Client third(rig);
-  third.send(kStream);
-  CHECK(third.gets("503: too many pages of this job are open at a time"));
+  CHECK(third.send(kStream).gets("503: too many pages of this job are open at a time"));
   Client others[] = {Client(rig), Client(rig), Client(rig)};
   others[2].send(kGet);
   CHECK(others[2].gets("\r\n\r\n/a"));
   rig.server->append_to_streams("more");
   CHECK(first.gets("more"));
   Client head(rig);
-  head.send("HEAD /stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-  CHECK(head.is_closed());
+  CHECK(head.send("HEAD /stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").is_closed());
 }

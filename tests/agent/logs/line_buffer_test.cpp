@@ -89,18 +89,14 @@ TEST_CASE("a bar that takes its time is shown as it stands, and each state of it
   CHECK(rest_of(buffer, "0:", true) == "0:2%\r");
 }
 
-TEST_CASE("a line without end does not fill the memory", "[line_buffer]") {
-  LineBuffer buffer;
+TEST_CASE("a line without end does not fill the memory, and is cut where a prefix must follow", "[line_buffer]") {
+  LineBuffer buffer, prefixed;
   std::size_t out = 0;
   for (int i = 0; i < 1000; ++i) out += taken(buffer, std::string(10'000, 'x')).size();
   CHECK(out > 10'000'000 - LineBuffer::kBytesMax);
-}
-
-TEST_CASE("a megabyte without a line's end is cut where a prefix must follow", "[line_buffer]") {
-  LineBuffer buffer;
   const std::string long_line(LineBuffer::kBytesMax + 5, 'x');
-  CHECK(taken(buffer, long_line, "0:") == "0:" + long_line + "\n");
-  CHECK(taken(buffer, "y\n", "0:") == "0:y\n");
+  CHECK(taken(prefixed, long_line, "0:") == "0:" + long_line + "\n");
+  CHECK(taken(prefixed, "y\n", "0:") == "0:y\n");
 }
 
 TEST_CASE("no byte is lost or moved, however it is cut, and each line has one prefix", "[line_buffer]") {
@@ -144,22 +140,15 @@ TEST_CASE("the tail of large pieces is the tail of the same in small ones", "[li
   }
 }
 
-TEST_CASE("the tail holds the last twenty lines, without empty ones", "[line_buffer]") {
-  Tail tail;
+TEST_CASE("the tail holds the last twenty lines, without empty ones, and cuts very long ones", "[line_buffer]") {
+  Tail tail, of_long;
   for (int i = 0; i < 50; ++i) tail.add("line " + std::to_string(i) + "\n\n");
   tail.add("half");
   const auto lines = tail.lines();
   REQUIRE(lines.size() == 20);
   CHECK(lines.front() == "line 31");
   CHECK(lines.back() == "half");
-}
-
-TEST_CASE("a very long line is cut in the tail", "[line_buffer]") {
-  Tail tail;
-  for (int i = 0; i < 100; ++i) tail.add(std::string(1000, 'x'));
-  tail.add("\nnext\n");
-  const auto lines = tail.lines();
-  REQUIRE(lines.size() == 2);
-  CHECK(lines[0].size() == Tail::kLineMax);
-  CHECK(lines[1] == "next");
+  for (int i = 0; i < 100; ++i) of_long.add(std::string(1000, 'x'));
+  of_long.add("\nnext\n");
+  CHECK(of_long.lines() == std::vector{std::string(Tail::kLineMax, 'x'), std::string("next")});
 }

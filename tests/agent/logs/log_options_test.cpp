@@ -1,4 +1,4 @@
-// Which way each stream takes, and what stands before its lines.
+// Which way each stream takes, of which ranks, and what stands before its lines.
 #include <ctime>
 
 #include "agent/logs/line_prefix.h"
@@ -125,9 +125,10 @@ TEST_CASE("ranks have colours of their own, and no prefix has none", "[line_pref
 
 TEST_CASE("one number is for every rank", "[rank_selection]") {
   for (unsigned number = 0; number <= 3; ++number) {
-    CHECK(streams(std::to_string(number)).of(0, 0) == number);
-    CHECK(streams(std::to_string(number)).of(117, 2000) == number);
-    CHECK(streams(std::to_string(number)).any() == (number != 0));
+    const StreamSpec spec = streams(std::to_string(number));
+    CHECK(spec.of(0, 0) == number);
+    CHECK(spec.of(117, 2000) == number);
+    CHECK(spec.any() == (number != 0));
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "agent/process/file_content.h"
 #include "tests/support/catch.h"
+#include "tests/support/command.h"
 
 using namespace ddprun;
 using namespace ddprun::agent;
@@ -30,14 +31,16 @@ Spawned spawn_in(const Cgroup& group, const std::string& command) {
   return spawn(request);
 }
 
+std::optional<rendezvous::ExitStatus> wait_for_end(const Spawned& worker) {
+  REQUIRE(worker.error == 0);
+  pollfd end{worker.pidfd.get(), POLLIN, 0};
+  REQUIRE(poll(&end, 1, 10'000) == 1);
+  return reap(worker.pidfd.get(), worker.pid);
+}
+
 int processes_in(const Cgroup& group) {
   const std::string pids = file_content(group.folder() / "cgroup.procs");
   return static_cast<int>(std::count(pids.begin(), pids.end(), '\n'));
-}
-
-bool eventually(const std::function<bool()>& yes) {
-  for (int i = 0; i < 10'000 && !yes(); ++i) usleep(1000);
-  return yes();
 }
 
 }  // namespace
@@ -63,7 +66,7 @@ TEST_CASE("a control group ends at once what fled to other sessions, and goes aw
     folder = group->folder();
     const Spawned worker = spawn_in(*group, "trap '' TERM; (setsid sh -c 'sleep 60 & sleep 60' &) ; sleep 60");
     REQUIRE(worker.error == 0);
-    REQUIRE(eventually([&] { return processes_in(*group) >= 5; }));
+    REQUIRE(test::eventually([&] { return processes_in(*group) >= 5; }, 10s));
     CHECK(group->kill());
     CHECK(group->wait_until_empty(5s));
     CHECK(reap(worker.pidfd.get(), 0) == rendezvous::ExitStatus{.signal = SIGKILL});
@@ -78,19 +81,13 @@ TEST_CASE("a worker in a control group is a worker like any other", "[cgroup]") 
   request.cgroup_fd = group->fd();
   CHECK(spawn(request).error == ENOENT);
   const Spawned worker = spawn_in(*group, "test $(cut -d' ' -f6 /proc/$$/stat) = $$ && exit 5");
-  pollfd end{worker.pidfd.get(), POLLIN, 0};
-  REQUIRE(poll(&end, 1, 10'000) == 1);
-  CHECK(reap(worker.pidfd.get(), worker.pid) == rendezvous::ExitStatus{.code = 5});
+  CHECK(wait_for_end(worker) == rendezvous::ExitStatus{.code = 5});
 }
 
 TEST_CASE("where a control group cannot be used, the worker starts outside", "[cgroup]") {
   SpawnRequest request{"/bin/true", {"true"}, {}};
   request.cgroup_fd = 0;  // no folder of the kind
-  const Spawned worker = spawn(request);
-  REQUIRE(worker.error == 0);
-  pollfd end{worker.pidfd.get(), POLLIN, 0};
-  REQUIRE(poll(&end, 1, 10'000) == 1);
-  CHECK(reap(worker.pidfd.get(), worker.pid)->ok());
+  CHECK(wait_for_end(spawn(request)) == rendezvous::ExitStatus{});
 }
 
 TEST_CASE("what an agent killed outright has left in its control group is ended by the next", "[cgroup]") {
@@ -102,7 +99,7 @@ TEST_CASE("what an agent killed outright has left in its control group is ended 
     auto group = Cgroup::create();
     if (group) spawn_in(*group, "setsid sleep 60 & wait");
     const std::string folder = group ? group->folder().string() : "";
-    if (group && !eventually([&] { return processes_in(*group) >= 2; })) _exit(1);
+    if (group && !test::eventually([&] { return processes_in(*group) >= 2; }, 10s)) _exit(1);
     [[maybe_unused]] const auto n = write(ends[1], folder.c_str(), folder.size() + 1);
     pause();
   }
@@ -114,7 +111,7 @@ TEST_CASE("what an agent killed outright has left in its control group is ended 
   kill(agent, SIGKILL);
   waitpid(agent, nullptr, 0);
   // Another agent of this machine may be ending it at this moment: then the next one leaves it to that.
-  CHECK(eventually([&] { return !cgroup_here() || !std::filesystem::exists(folder); }));
+  CHECK(test::eventually([&] { return !cgroup_here() || !std::filesystem::exists(folder); }, 10s));
   close(ends[0]);
   close(ends[1]);
 }

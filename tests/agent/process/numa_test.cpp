@@ -75,11 +75,9 @@ TEST_CASE("exclusive binding shares whole cores out among the GPUs near a node, 
         Lines{"4-5,36-37 mem 1", "6,38 mem 1", "7,39 mem 1", "12-15,44-47 mem 3"});
   // Also GPUs that no worker uses have their share, as under torchrun.
   CHECK(planned(NumaBinding::exclusive, machine, 1) == Lines{"4-5,36-37 mem 1"});
-}
-
-TEST_CASE("exclusive binding is given up where a node has more GPUs than cores", "[numa]") {
-  const auto lines = planned(NumaBinding::exclusive, with_devices(large(), {0, 0, 0, 0, 0}), 1);
-  CHECK(lines[0] == "memory node 0 has 4 cores for 5 workers or GPUs; --numa-binding=node lets them share.");
+  // Given up where a node has more GPUs than cores.
+  CHECK(planned(NumaBinding::exclusive, with_devices(large(), {0, 0, 0, 0, 0}), 1) ==
+        Lines{"memory node 0 has 4 cores for 5 workers or GPUs; --numa-binding=node lets them share."});
 }
 
 TEST_CASE("core-complex binding gives each GPU a cache of its own as long as there are some", "[numa]") {
@@ -144,15 +142,14 @@ TEST_CASE("a machine is read from its files", "[numa]") {
     const std::string folder = "sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/";
     write(folder + "topology/physical_package_id", std::to_string(cpu / 2));
     write(folder + "topology/thread_siblings_list", cpu < 2 ? "0-1" : "2-3");
-    write(folder + "cache/index0/level", "1");
-    write(folder + "cache/index0/type", "Data");
-    write(folder + "cache/index0/shared_cpu_list", std::to_string(cpu));
-    write(folder + "cache/index1/level", "9");
-    write(folder + "cache/index1/type", "Instruction");
-    write(folder + "cache/index1/shared_cpu_list", "0-9");
-    write(folder + "cache/index3/level", "3");
-    write(folder + "cache/index3/type", "Unified");
-    write(folder + "cache/index3/shared_cpu_list", "0-3");
+    for (const auto& [index, level, type, cpus] :
+         {std::tuple{"0", "1", "Data", std::to_string(cpu)}, std::tuple{"1", "9", "Instruction", std::string("0-9")},
+          std::tuple{"3", "3", "Unified", std::string("0-3")}}) {
+      const std::string cache = folder + "cache/index" + index + "/";
+      write(cache + "level", level);
+      write(cache + "type", type);
+      write(cache + "shared_cpu_list", cpus);
+    }
   }
   for (const auto& [address, node] : {std::pair{"0000:04:00.0", "1"}, std::pair{"0000:dc:00.0", "-1"}}) {
     write(std::string("proc/driver/nvidia/gpus/") + address + "/information",

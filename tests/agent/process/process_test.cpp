@@ -10,6 +10,7 @@
 #include <csignal>
 #include <utility>
 
+#include "agent/channel/channel_page.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;
@@ -30,6 +31,15 @@ struct Pipe {
     read_end = Fd(ends[0]);
     write_end = Fd(ends[1]);
   }
+  // All that is written, once nobody else can write any more.
+  std::string output() {
+    write_end.reset();
+    std::string out;
+    char buffer[4096];
+    for (ssize_t n; (n = read(read_end.get(), buffer, sizeof buffer)) > 0;)
+      out.append(buffer, static_cast<std::size_t>(n));
+    return out;
+  }
   Fd read_end, write_end;
 };
 
@@ -42,11 +52,7 @@ std::string output_of(const std::string& command, SpawnRequest request = {}) {
   request.stdout_fd = pipe.write_end.get();
   const Spawned child = spawn(request);
   REQUIRE(child.error == 0);
-  pipe.write_end.reset();
-  std::string out;
-  char buffer[4096];
-  for (ssize_t n; (n = read(pipe.read_end.get(), buffer, sizeof buffer)) > 0;)
-    out.append(buffer, static_cast<std::size_t>(n));
+  const std::string out = pipe.output();
   wait_for_end(child);
   return out;
 }
@@ -82,6 +88,22 @@ TEST_CASE("a worker leads its own session and group", "[process]") {
   CHECK(output_of("set -- $(cat /proc/$$/stat); echo $(($5 == $$)) $(($6 == $$))") == "1 1\n");
 }
 
+TEST_CASE("a low limit of open files leaves the worker channel a number, and nothing else of ours reaches it",
+          "[process]") {
+  const Fd leak(fcntl(1, F_DUPFD, 30));  // without close-on-exec
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  CHECK(channel_number() == kChannelFd);
+  const Fd page(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const rlimit low{40, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &low);
+  const int number = channel_number();
+  const std::string out = output_of("ls /proc/self/fd | tr '\\n' ' '", passing({{page.get(), number}}));
+  setrlimit(RLIMIT_NOFILE, &before);
+  CHECK(number == 39);
+  CHECK(out == "0 1 2 3 39 ");  // 3: ls's own
+}
+
 TEST_CASE("a descriptor moves out of the way of another's number, however low the limit", "[process]") {
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
@@ -94,32 +116,26 @@ TEST_CASE("a descriptor moves out of the way of another's number, however low th
   CHECK(out == "0 1 2 3 38 39 ");
 }
 
-TEST_CASE("signals that we ignore or block are the default again in a worker", "[process]") {
+TEST_CASE("signals that we ignore or block are the default again in a worker, but for SIGHUP under nohup",
+          "[process]") {
   std::signal(SIGPIPE, SIG_IGN);
   CHECK(output_of("grep -E 'SigIgn|SigBlk' /proc/self/status | grep -vc 0000000000000000") == "0\n");
-  std::signal(SIGPIPE, SIG_DFL);
-}
-
-TEST_CASE("SIGHUP stays ignored under nohup", "[process]") {
-  std::signal(SIGHUP, SIG_IGN);
+  std::signal(SIGHUP, SIG_IGN);  // as under nohup, where it stays ignored
   CHECK(output_of("grep SigIgn /proc/self/status | cut -f2") == "0000000000000001\n");
+  std::signal(SIGPIPE, SIG_DFL);
   std::signal(SIGHUP, SIG_DFL);
 }
 
-TEST_CASE("the kernel picks a worker before the agent, and no core is dumped unasked", "[process]") {
+TEST_CASE("the kernel picks a worker before the agent, and a core is dumped where it is wanted alone", "[process]") {
   CHECK(output_of("cat /proc/self/oom_score_adj; ulimit -Sc") == "300\n0\n");
-}
-
-TEST_CASE("core dumps are as large as the hard limit allows where they are wanted", "[process]") {
   SpawnRequest request;
   request.core_dumps = true;
   CHECK(output_of("test $(ulimit -Sc) = $(ulimit -Hc) && echo same", std::move(request)) == "same\n");
 }
 
 TEST_CASE("descriptors are passed under their numbers, also where those are each other's", "[process]") {
-  const Pipe one, other;
-  const int first[] = {one.read_end.get(), one.write_end.get()};
-  const int second[] = {other.read_end.get(), other.write_end.get()};
+  const Pipe one, two;
+  const int first[] = {one.read_end.get(), one.write_end.get()}, second[] = {two.read_end.get(), two.write_end.get()};
   SpawnRequest request;
   request.passed = {{first[1], second[1]}, {second[1], first[1]}, {first[0], first[0]}, {second[0], 61}};
   auto fd = [](int number) { return "/proc/self/fd/" + std::to_string(number); };  // a plain shell knows 0 to 9 only
@@ -168,9 +184,6 @@ TEST_CASE("streams may be given in any order of descriptors", "[process]") {
   request.stdout_fd = 2;  // swapped with the next one
   request.stderr_fd = pipe.write_end.get();
   const Spawned child = spawn(request);
-  pipe.write_end.reset();
-  char buffer[64];
-  CHECK(std::string(buffer, static_cast<std::size_t>(std::max<ssize_t>(read(pipe.read_end.get(), buffer, 64), 0))) ==
-        "to-err\n");
+  CHECK(pipe.output() == "to-err\n");
   wait_for_end(child);
 }

@@ -45,13 +45,12 @@ TEST_CASE("a worker is told who it is, in torchrun's names", "[worker_env]") {
   CHECK(env == expected);
 }
 
-TEST_CASE("one worker keeps all threads, several get one each unless the person said otherwise, as of NCCL's errors",
-          "[worker_env]") {
+TEST_CASE("one worker keeps all threads, several get one each, and what the person set is kept", "[worker_env]") {
   const rendezvous::Seat alone{.round = 1, .master_host = "127.0.0.1", .master_port = 1};
   CHECK(worker_variables(job, alone, 0, "", {}).count("OMP_NUM_THREADS") == 0);
   CHECK(worker_variables(job, two_nodes()[0], 0, "", {{"OMP_NUM_THREADS", "7"}}).at("OMP_NUM_THREADS") == "7");
-  CHECK(worker_variables(job, two_nodes()[0], 0, "", {{"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"}})
-            .at("TORCH_NCCL_ASYNC_ERROR_HANDLING") == "3");
+  const Environment of_nccl{{"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"}};
+  CHECK(worker_variables(job, two_nodes()[0], 0, "", of_nccl).at("TORCH_NCCL_ASYNC_ERROR_HANDLING") == "3");
 }
 
 TEST_CASE("ddprun's variables replace inherited ones of the same name, the others stay", "[worker_env]") {

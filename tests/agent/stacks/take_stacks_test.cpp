@@ -1,8 +1,10 @@
 // Stacks of real processes, which go on afterwards as if nothing had happened.
 #include "agent/stacks/take_stacks.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -56,12 +58,8 @@ class CountPage {
 };
 
 struct Worker : Command {
-  explicit Worker(std::vector<std::string> arguments) : Command(argv(std::move(arguments))) {
+  explicit Worker(const std::string& task, const std::string& argument = "") : Command({kWorker, task, argument}) {
     wait_for_output("ready", kLimit);
-  }
-  static std::vector<std::string> argv(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), kWorker);
-    return arguments;
   }
   bool sleeps() const { return is_in_state('S'); }
   bool is_in_state(char state) const {
@@ -71,16 +69,16 @@ struct Worker : Command {
 
 ProcessStacks take(pid_t pid) { return take_stacks({pid}, kLimit, {.python = false}).at(0); }
 
+// As they are once `enough` holds for them.
+ProcessStacks take_until(pid_t pid, const std::function<bool(const ProcessStacks&)>& enough) {
+  ProcessStacks stacks;
+  CHECK(eventually([&] { return enough(stacks = take(pid)); }, kLimit));
+  return stacks;
+}
+
 bool has_function(const ThreadStack& thread, const std::string& function) {
   return std::any_of(thread.frames.begin(), thread.frames.end(),
                      [&](const StackFrame& frame) { return frame.function == function; });
-}
-
-// Again and again, until they are as expected.
-ProcessStacks take_until(pid_t pid, const std::function<bool(const ProcessStacks&)>& expected) {
-  ProcessStacks stacks;
-  CHECK(eventually([&] { return expected(stacks = take(pid)); }, kLimit));
-  return stacks;
 }
 
 std::string top(const ProcessStacks& stacks) {
@@ -92,8 +90,10 @@ std::string top(const ProcessStacks& stacks) {
 
 }  // namespace
 
-TEST_CASE("a sleeping process's stack goes from the kernel's door to main", "[stacks]") {
-  Worker worker({"sleep"});
+TEST_CASE("a sleeping process's stack goes from the kernel's door to main, and names its own function", "[stacks]") {
+  const auto [task, function, caller] = GENERATE(table<std::string, std::string, std::string>(
+      {{"sleep", "work::sleep_for_ever", "main"}, {"deadlock", "work::lock_twice", "work::Model::forward"}}));
+  Worker worker(task);
   REQUIRE(worker.sleeps());
   const ProcessStacks stacks = take(worker.pid());
   INFO(to_text(stacks));
@@ -106,34 +106,22 @@ TEST_CASE("a sleeping process's stack goes from the kernel's door to main", "[st
   CHECK(main.name == "stack_worker");
   CHECK(main.state == 'S');
   CHECK(main.missing.empty());
-  CHECK(has_function(main, "work::sleep_for_ever"));
+  CHECK(has_function(main, function));
+  CHECK(has_function(main, caller));
   CHECK(has_function(main, "main"));
-  CHECK(top(stacks) == "work::sleep_for_ever");
+  CHECK(top(stacks) == function);
   CHECK(std::filesystem::path(top_frame(stacks)->module).filename() == "stack_worker");
   CHECK(stacks.longest_pause > Duration::zero());
   CHECK_FALSE(worker.ended());
 }
 
-TEST_CASE("a process in an endless loop tells its function, and goes on counting", "[stacks]") {
+TEST_CASE("a process in an endless loop tells its function, and goes on counting, or stays stopped by SIGSTOP",
+          "[stacks]") {
   const CountPage page;
-  Worker worker({"spin", page.name()});
+  Worker worker("spin", page.name());
   REQUIRE(page.moves());
   for (int i = 0; i < 20; ++i) CHECK(top(take(worker.pid())) == "work::count_for_ever");
   CHECK(page.moves());
-}
-
-TEST_CASE("a deadlock tells the function that locks", "[stacks]") {
-  Worker worker({"deadlock"});
-  REQUIRE(worker.sleeps());
-  const ProcessStacks stacks = take(worker.pid());
-  CHECK(top(stacks) == "work::lock_twice");
-  CHECK(has_function(stacks.threads.at(0), "work::Model::forward"));
-}
-
-TEST_CASE("a process stopped by SIGSTOP has stacks, and stays stopped", "[stacks]") {
-  const CountPage page;
-  Worker worker({"spin", page.name()});
-  REQUIRE(page.moves());
   worker.kill(SIGSTOP);
   REQUIRE(worker.is_in_state('T'));
   const unsigned long before = page.count();
@@ -149,10 +137,10 @@ TEST_CASE("a process stopped by SIGSTOP has stacks, and stays stopped", "[stacks
 }
 
 TEST_CASE("every thread is there with its name, the main thread first", "[stacks]") {
-  Worker worker({"threads"});
+  Worker worker("threads");
   REQUIRE(worker.sleeps());
-  const ProcessStacks stacks = take_until(worker.pid(), [](const ProcessStacks& now) {
-    return std::count_if(now.threads.begin(), now.threads.end(),
+  const ProcessStacks stacks = take_until(worker.pid(), [](const ProcessStacks& seen) {
+    return std::count_if(seen.threads.begin(), seen.threads.end(),
                          [](const ThreadStack& thread) { return has_function(thread, "work::wait_in_thread"); }) == 3;
   });
   REQUIRE(stacks.threads.size() == 4);
@@ -169,7 +157,7 @@ TEST_CASE("every thread is there with its name, the main thread first", "[stacks
 
 TEST_CASE("no signal is lost while stacks are taken", "[stacks]") {
   const CountPage page;
-  Worker worker({"signals", page.name()});
+  Worker worker("signals", page.name());
   constexpr int kStops = 1'000;
   std::atomic<bool> enough = false;
   unsigned long sent = 0;
@@ -218,8 +206,8 @@ TEST_CASE("who waits for children sees none end while their stacks are taken", "
 }
 
 TEST_CASE("a process that another one traces is left alone", "[stacks]") {
-  Worker worker({"sleep"});
-  Worker tracer({"trace", std::to_string(worker.pid())});
+  Worker worker("sleep");
+  Worker tracer("trace", std::to_string(worker.pid()));
   REQUIRE(worker.sleeps());
   const ProcessStacks stacks = take(worker.pid());
   CHECK(stacks.missing == "the stacks of process " + std::to_string(worker.pid()) + " cannot be taken: process " +
@@ -237,19 +225,14 @@ TEST_CASE("a thread in uninterruptible sleep is told with what it waits for, and
   Command server({programs_folder() + "/stuck_file_system", folder / "stuck"});
   if (!eventually([&] { return !server.out().empty() || server.ended(); }, kLimit) || server.ended())
     return skip("no file system can be mounted here");
-  Worker worker({"open", folder / "stuck/file"}), other({"sleep"});
+  Worker worker("open", folder / "stuck/file"), other("sleep");
   REQUIRE(other.sleeps());
-  std::vector<ProcessStacks> stacks;
-  CHECK(eventually(
-      [&] {
-        stacks = take_stacks({worker.pid(), other.pid()}, kLimit, {.python = false});
-        return !stacks[0].threads.at(0).missing.empty();
-      },
-      kLimit));
-  INFO(to_text(stacks[0]));
-  CHECK_THAT(stacks[0].threads[0].missing, StartsWith("it cannot be stopped: in state D"));
-  CHECK(stacks[0].threads[0].state == 'D');
-  CHECK(top(stacks[1]) == "work::sleep_for_ever");
+  const ProcessStacks stuck =
+      take_until(worker.pid(), [](const ProcessStacks& seen) { return !seen.threads.at(0).missing.empty(); });
+  INFO(to_text(stuck));
+  CHECK_THAT(stuck.threads[0].missing, StartsWith("it cannot be stopped: in state D"));
+  CHECK(stuck.threads[0].state == 'D');
+  CHECK(top(take_stacks({worker.pid(), other.pid()}, kLimit, {.python = false}).at(1)) == "work::sleep_for_ever");
 
   server.kill(SIGTERM);  // closes the device, which wakes the sleeper
   worker.wait_for_output("opened", kLimit);
@@ -265,16 +248,16 @@ TEST_CASE("a process that has ended says so", "[stacks]") {
 }
 
 TEST_CASE("threads go on being taken after the main thread has ended", "[stacks]") {
-  Worker worker({"leave"});
+  Worker worker("leave");
   REQUIRE(worker.is_in_state('Z'));
   const ProcessStacks stacks = take_until(
-      worker.pid(), [](const ProcessStacks& now) { return has_function(now.threads.at(1), "work::wait_in_thread"); });
+      worker.pid(), [](const ProcessStacks& seen) { return has_function(seen.threads.at(1), "work::wait_in_thread"); });
   CHECK(stacks.missing.empty());
   CHECK(stacks.threads[0].missing == "it has ended");
 }
 
 TEST_CASE("what was not reached within the limit says so", "[stacks]") {
-  Worker worker({"sleep"});
+  Worker worker("sleep");
   const auto stacks = take_stacks({worker.pid(), worker.pid()}, 0s);
   REQUIRE(stacks.size() == 2);
   for (const ProcessStacks& one : stacks) {
@@ -297,7 +280,7 @@ TEST_CASE("an ordinary user takes the stacks of its own processes, and is told w
   CHECK(own == exited(0));
   CHECK_THAT(own.out, Contains("in work::lock_twice"));
 
-  Worker of_root({"sleep"});
+  Worker of_root("sleep");
   const Ended other = taken({std::to_string(of_root.pid())});
   CHECK_THAT(other.out, Contains("it runs as user 0 and ddprun as user 65534: "));
 
@@ -308,7 +291,7 @@ TEST_CASE("an ordinary user takes the stacks of its own processes, and is told w
 }
 
 TEST_CASE("stacks reach an event loop", "[stacks]") {
-  Worker worker({"sleep"});
+  Worker worker("sleep");
   REQUIRE(worker.sleeps());
   asio::io_context io;
   AsyncStacks async(io, {.python = false});
@@ -342,7 +325,7 @@ TEST_CASE("an event loop has its answer at the limit", "[stacks][waits]") {
 }
 
 TEST_CASE("a request that is given up calls nothing back", "[stacks]") {
-  Worker worker({"sleep"});
+  Worker worker("sleep");
   asio::io_context io;
   bool called = false;
   for (int i = 0; i < 20; ++i) {

@@ -10,6 +10,8 @@ import sys
 import tempfile
 import threading
 import unittest
+from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 from programs import LIMIT, Script, package_environment, processes_with, wait_until
 
@@ -43,21 +45,20 @@ def train(weight):
 
 
 def quietly(*arguments, **options):
-    """launch() with what it shows: the value or LaunchFailed, stdout, stderr."""
+    """launch() with what it shows: the value, stdout, stderr."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            value = ddprun.launch(*arguments, **options)
-        except ddprun.LaunchFailed as failed:
-            value = failed
+        value = ddprun.launch(*arguments, **options)
     return value, out.getvalue(), err.getvalue()
 
 
 class Values(unittest.TestCase):
-    def test_rank_0s_value_comes_back_with_its_own_type_or_all_ranks_values_in_their_order(self):
+    def test_rank_0s_value_comes_back_with_its_own_type(self):
         net = ddprun.launch(train, 5, nproc_per_node=2)
         self.assertIs(type(net), Net)
         self.assertEqual(net.weight, 15)
+
+    def test_all_ranks_values_come_in_their_order(self):
         nets = ddprun.launch(train, 5, nproc_per_node=4, return_all=True)
         self.assertEqual([net.weight for net in nets], [15, 16, 17, 18])
 
@@ -96,12 +97,9 @@ class Values(unittest.TestCase):
         self.assertEqual(ddprun.launch(spawns), 4)
 
     def test_a_job_around_the_program_does_not_reach_into_its_own(self):
-        os.environ.update(PET_NNODES="2", PET_NODE_RANK="1", PET_RDZV_ENDPOINT="nowhere:1", SLURM_NNODES="2")
-        try:
+        around = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_RDZV_ENDPOINT": "nowhere:1", "SLURM_NNODES": "2"}
+        with mock.patch.dict(os.environ, around):
             self.assertEqual(ddprun.launch(lambda: os.environ["WORLD_SIZE"], nproc_per_node=1), "1")
-        finally:
-            for name in ("PET_NNODES", "PET_NODE_RANK", "PET_RDZV_ENDPOINT", "SLURM_NNODES"):
-                del os.environ[name]
 
     def test_what_a_function_does_to_its_streams_is_its_own_affair(self):
         self.assertEqual(ddprun.launch(lambda: sys.stdout.close()), None)
@@ -110,13 +108,8 @@ class Values(unittest.TestCase):
         self.assertEqual(ddprun.launch(Doubles(), 4), 8)
 
     def test_several_threads_launch_at_a_time(self):
-        values = {}
-        threads = [threading.Thread(target=lambda n=n: values.update({n: ddprun.launch(lambda: n)})) for n in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual(values, {0: 0, 1: 1, 2: 2})
+        with ThreadPoolExecutor(3) as threads:
+            self.assertEqual(list(threads.map(lambda n: ddprun.launch(lambda: n), range(3))), [0, 1, 2])
 
     def test_this_process_is_never_forked(self):
         forked = []
@@ -127,9 +120,10 @@ class Values(unittest.TestCase):
 
 class Failures(unittest.TestCase):
     def failed(self, *arguments, **options):
-        error, _, err = quietly(*arguments, **options)
-        self.assertIsInstance(error, ddprun.LaunchFailed)
-        return error, err
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), self.assertRaises(ddprun.LaunchFailed) as failed:
+            ddprun.launch(*arguments, **options)
+        return failed.exception, err.getvalue()
 
     def test_an_exception_comes_back_once_with_rank_and_traceback(self):
         def one_fails(text):
@@ -199,11 +193,8 @@ class Failures(unittest.TestCase):
                          "those of the function are given by functools.partial(train, weight=...).")
 
     def test_a_missing_program_is_one_sentence(self):
-        os.environ["DDPRUN_LAUNCHER"] = "/no/such/ddprun"
-        try:
+        with mock.patch.dict(os.environ, DDPRUN_LAUNCHER="/no/such/ddprun"):
             self.assertIn("/no/such/ddprun (DDPRUN_LAUNCHER) is not a program", str(self.failed(train, 1)[0]))
-        finally:
-            os.environ["DDPRUN_LAUNCHER"] = DDPRUN
 
 
 class Output(unittest.TestCase):
@@ -248,25 +239,20 @@ except KeyboardInterrupt:
 
 
 class Ends(unittest.TestCase):
-    def setUp(self):
+    def script(self, text=WAITS):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def processes(self):
-        return processes_with(f"MARK={self.folder}")
-
-    def script(self, text=WAITS):
-        script = Script(self.folder, text, DDPRUN, NUMBER=self.folder)
+        self.mark = f"MARK={folder.name}"
+        script = Script(folder.name, text, DDPRUN, NUMBER=folder.name)
         script.wait_for_line("up")
-        self.assertEqual(len(self.processes()), 3)  # keeper, agent, worker
+        self.assertEqual(len(processes_with(self.mark)), 3)  # keeper, agent, worker
         return script
 
     def test_an_interrupt_ends_the_job_and_not_the_program(self):
         script = self.script()
         script.process.send_signal(signal.SIGINT)
         self.assertEqual(script.ended()[:2], (0, "still here\n"))
-        self.assertEqual(self.processes(), [])
+        self.assertEqual(processes_with(self.mark), [])
 
     def test_a_second_interrupt_kills_a_job_that_takes_its_time(self):
         script = self.script(WAITS.replace("    print(", "    import signal; signal.signal(15, signal.SIG_IGN)\n    print("))
@@ -275,13 +261,13 @@ class Ends(unittest.TestCase):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 script.process.wait(0.5)
         self.assertIn("still here\n", script.ended()[1])
-        wait_until(lambda: not self.processes(), "the job's processes end")
+        wait_until(lambda: not processes_with(self.mark), "the job's processes end")
 
     def test_if_the_program_is_killed_no_worker_stays(self):
         script = self.script()
         script.process.kill()
         script.ended()
-        wait_until(lambda: not self.processes(), "the job's processes end")
+        wait_until(lambda: not processes_with(self.mark), "the job's processes end")
 
     def test_a_starter_that_is_dead_starts_nothing_and_one_that_is_no_parent_does_not_count(self):
         gone = subprocess.Popen(["true"])

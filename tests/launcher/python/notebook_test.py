@@ -77,14 +77,11 @@ class Kernel:
 class InOneKernel(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.path = pathlib.Path(os.path.realpath(cls.folder.name))
-        cls.kernel = Kernel(cls.folder.name)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.kernel.close()
-        cls.folder.cleanup()
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.path = pathlib.Path(os.path.realpath(folder.name))
+        cls.kernel = Kernel(folder.name)
+        cls.addClassCleanup(cls.kernel.close)
 
     def run_cell(self, text, status="ok"):
         cell = self.kernel.run(text)

@@ -35,6 +35,16 @@ PeerTrust trust(const std::string& name, const std::string& token = "") {
   return {std::make_shared<TlsContext>(std::move(credentials), "my-job"), make_identity(name, "my-job"), {}};
 }
 
+// Runs it until that is so, or for so long in vain.
+template <class Done>
+bool run_until(asio::io_context& io, Done done, Duration limit = kLimit) {
+  for (const auto end = Clock::now() + limit; !done() && Clock::now() < end;) {
+    io.restart();
+    io.run_for(2ms);
+  }
+  return done();
+}
+
 // The server, and a port that it got.
 struct Place {
   explicit Place(const RoundPolicy& policy, Duration lease = kLease, const std::string& token = "",
@@ -76,12 +86,7 @@ class Agent {
 
   template <class Done>
   bool until(Done done) {
-    for (const auto end = Clock::now() + kLimit; !done();) {
-      if (Clock::now() > end) return false;
-      io_.restart();
-      io_.run_for(2ms);
-    }
-    return true;
+    return run_until(io_, done);
   }
 
   // The next message, which must be of that kind.
@@ -144,6 +149,22 @@ class Agent {
   std::unique_ptr<CoordinatorClient> client_;
 };
 
+using Agents = std::vector<Agent*>;
+
+template <class Order>
+void all_receive(const Agents& agents) {
+  for (Agent* agent : agents) agent->receive<Order>();
+}
+
+void seat(const Agents& agents) {
+  for (Agent* agent : agents) agent->join();
+  all_receive<TakeSeat>(agents);
+}
+
+void confirm(const Agents& agents, int round) {
+  for (Agent* agent : agents) agent->send(NodeConfirmed{0, round});
+}
+
 RoundPolicy nodes(int least, int most) { return {.nodes_min = least, .nodes_max = most}; }
 
 }  // namespace
@@ -168,8 +189,7 @@ TEST_CASE("an agent joins however long the look-up of the coordinator's name tak
                               if (failures.empty()) complained->set_value();
                               failures.push_back(failure.why);
                             }});
-  for (const auto end = Clock::now() + kLimit; !client.connected() && Clock::now() < end;) io.run_for(10ms);
-  CHECK(client.connected());
+  CHECK(run_until(io, [&] { return client.connected(); }));
   REQUIRE(failures.size() >= 1);
   CHECK_THAT(failures.front(), Catch::Contains("node0.cluster:" + std::to_string(place.port)) &&
                                    Catch::Contains("no name server has answered"));
@@ -185,8 +205,7 @@ TEST_CASE("agents meet at the coordinator, get their seats, and end together", "
   CHECK(first.world_size == 5);
   CHECK(first.first_rank + second.first_rank == (first.first_rank ? 2 : 3));
   CHECK(first.master_host == "127.0.0.1");
-  one.send(NodeConfirmed{0, 1});
-  two.send(NodeConfirmed{0, 1});
+  confirm({&one, &two}, 1);
   CHECK(one.receive<StartRound>().round == 1);
   CHECK(two.receive<StartRound>().round == 1);
   one.send(NodeDone{0, 1});
@@ -231,10 +250,7 @@ TEST_CASE("an agent that dies is missed at once, and the others go on without it
   const std::string token = GENERATE("", "0123456789abcdef0123456789abcdef");
   Place place(nodes(1, 2), 60s, token);
   Agent one(place, "one", kJob, token), two(place, "two", kJob, token);
-  one.join();
-  two.join();
-  one.receive<TakeSeat>();
-  two.receive<TakeSeat>();
+  seat({&one, &two});
   two.vanish();
   CHECK(one.receive<EndRound>().reason == "two (127.0.0.1) was lost: the other side closed the connection");
   const auto before = Clock::now();
@@ -246,13 +262,9 @@ TEST_CASE("an agent that dies is missed at once, and the others go on without it
 TEST_CASE("a spare learns that a round has begun, and that those of an earlier one have no say any more", "[control]") {
   Place place(nodes(2, 2));
   Agent one(place, "one"), two(place, "two"), three(place, "three"), four(place, "four");
-  one.join();
-  two.join();
-  for (Agent* agent : {&one, &two}) {
-    agent->receive<TakeSeat>();
-    agent->send(NodeConfirmed{0, 1});
-  }
-  for (Agent* agent : {&one, &two}) agent->receive<StartRound>();
+  seat({&one, &two});
+  confirm({&one, &two}, 1);
+  all_receive<StartRound>({&one, &two});
   three.join();
   four.join();
   REQUIRE(four.until([&] { return four.record().has_value(); }));
@@ -260,11 +272,11 @@ TEST_CASE("a spare learns that a round has begun, and that those of an earlier o
   two.vanish();
   one.receive<EndRound>();
   one.join();
-  for (Agent* agent : {&one, &three}) agent->receive<TakeSeat>();
+  all_receive<TakeSeat>({&one, &three});
   REQUIRE(four.until([&] { return four.record()->number == 2; }));
   CHECK(four.record()->previous_electorates.size() == 1);
-  for (Agent* agent : {&one, &three}) agent->send(NodeConfirmed{0, 2});
-  for (Agent* agent : {&one, &three}) agent->receive<StartRound>();
+  confirm({&one, &three}, 2);
+  all_receive<StartRound>({&one, &three});
   CHECK(four.until([&] { return four.record()->previous_electorates.empty(); }));
   CHECK(four.record()->number == 2);
 }
@@ -274,16 +286,14 @@ TEST_CASE("who coordinates from now on learns that all have confirmed its round,
   const PeerTrust first = trust("one");
   Place place(nodes(1, 3), kLease, "", 0, first.own.instance);
   Agent one(place, first), two(place, "two"), three(place, "three");
-  for (Agent* agent : {&one, &two, &three}) agent->join();
-  for (Agent* agent : {&one, &two, &three}) agent->receive<TakeSeat>();
-  for (Agent* agent : {&one, &two, &three}) agent->send(NodeConfirmed{0, 1});
-  for (Agent* agent : {&one, &two, &three}) agent->receive<StartRound>();
+  seat({&one, &two, &three});
+  confirm({&one, &two, &three}, 1);
+  all_receive<StartRound>({&one, &two, &three});
   one.send(NodeReady{0, {.workers = 1, .port = 1000, .name = "one", .unfit = "its health check failed"}});
-  for (Agent* agent : {&two, &three}) agent->receive<EndRound>();
-  for (Agent* agent : {&two, &three}) agent->join();
-  for (Agent* agent : {&two, &three}) agent->receive<TakeSeat>();
+  all_receive<EndRound>({&two, &three});
+  seat({&two, &three});
   for (Agent* agent : {&two, &three}) CHECK(agent->record()->previous_electorates.size() == 1);
-  for (Agent* agent : {&two, &three}) agent->send(NodeConfirmed{0, 2});
+  confirm({&two, &three}, 2);
   for (Agent* agent : {&one, &two, &three}) {
     REQUIRE(agent->until([&] { return agent->elsewhere(); }));
     CHECK(agent->record()->number == 2);
@@ -294,10 +304,7 @@ TEST_CASE("who coordinates from now on learns that all have confirmed its round,
 TEST_CASE("an agent that hangs up and lives on is waited for until its lease is over", "[control][waits]") {
   Place place(nodes(1, 2), 2s);
   Agent one(place, "one"), two(place, "two");
-  one.join();
-  two.join();
-  one.receive<TakeSeat>();
-  two.receive<TakeSeat>();
+  seat({&one, &two});
   const auto last_heard = Clock::now();
   two.disconnect();
   one.receive<EndRound>();
@@ -309,10 +316,7 @@ TEST_CASE("an agent that hangs up and lives on is waited for until its lease is 
 TEST_CASE("silence for the lease loses a node, and isolates its agent", "[control][waits]") {
   Place place(nodes(1, 2), 2s);
   Agent one(place, "one"), two(place, "two");
-  one.join();
-  two.join();
-  one.receive<TakeSeat>();
-  two.receive<TakeSeat>();  // from here on its loop stands still
+  seat({&one, &two});  // from here on the second one's loop stands still
   CHECK(one.receive<EndRound>().reason == "two (127.0.0.1) was lost: no heartbeat for 2 s");
   REQUIRE(two.until([&] { return two.isolated(); }));
   REQUIRE(two.until([&] { return two.connected(); }));  // it is back
@@ -334,10 +338,7 @@ TEST_CASE("who waits is told how many are there", "[control]") {
 TEST_CASE("a word of the one who failed reaches all", "[control]") {
   Place place(nodes(2, 2));
   Agent one(place, "one"), two(place, "two");
-  one.join();
-  two.join();
-  one.receive<TakeSeat>();
-  two.receive<TakeSeat>();
+  seat({&one, &two});
   one.send(FailureText{"rank 0 died"});
   CHECK(two.receive<FailureText>().text == "rank 0 died");
 }
@@ -391,11 +392,7 @@ struct Seeker {
   }
   template <class Done>
   bool until(Done done) {
-    for (const auto end = Clock::now() + kLimit; !done() && Clock::now() < end;) {
-      io.restart();
-      io.run_for(2ms);
-    }
-    return done();
+    return run_until(io, done);
   }
 
   asio::io_context io;
@@ -433,11 +430,8 @@ TEST_CASE("two agents that name each other do not keep who asks them running", "
     return referrals;
   };
   CHECK(seeker.until([&] { return follow() >= 4; }));
-  for (const auto end = Clock::now() + 300ms; Clock::now() < end; follow()) {
-    seeker.io.restart();
-    seeker.io.run_for(2ms);
-  }
-  CHECK(referrals < 10);
+  CHECK_FALSE(run_until(
+      seeker.io, [&] { return follow() >= 10; }, 300ms));
 }
 
 TEST_CASE("who knows less of the job than an agent does not coordinate it any longer", "[control]") {
@@ -475,10 +469,7 @@ TEST_CASE("whoever refuses to be asked for a vote, or is another agent by now, i
       io, std::make_shared<Resolver>(io), trust("candidate"), [](NodeId, const Vote&) { FAIL("the dead do not vote"); },
       [&](NodeId node) { dead.insert(node); });
   rpc.request_votes({5, 1, std::make_shared<const Round>(record)});
-  for (const auto end = Clock::now() + kLimit; dead.size() < 2 && Clock::now() < end;) {
-    io.restart();
-    io.run_for(2ms);
-  }
+  run_until(io, [&] { return dead.size() == 2; });
   CHECK(dead == std::set<NodeId>{2, 3});
 }
 
@@ -498,10 +489,7 @@ TEST_CASE("a candidate may hang up as soon as it hears of a vote, or of a death"
       io, std::make_shared<Resolver>(io), trust("candidate"), [&](NodeId, const Vote&) { close_all(); },
       [&](NodeId) { close_all(); });
   rpc->request_votes({5, 1, std::make_shared<const Round>(record)});
-  for (const auto end = Clock::now() + kLimit; reports == 0 && Clock::now() < end;) {
-    io.restart();
-    io.run_for(2ms);
-  }
+  run_until(io, [&] { return reports > 0; });
   CHECK(reports == 1);
 }
 
@@ -542,18 +530,11 @@ TEST_CASE("a candidate asks the agents of its record, and calls them once it is 
   ElectionRpc rpc(io, std::make_shared<Resolver>(io), trust("candidate"), [&](NodeId voter, const Vote& vote) {
     if (vote.granted && vote.term == 5) voters.push_back(voter);
   });
-  const auto until = [&](auto done) {
-    for (const auto end = Clock::now() + kLimit; !done() && Clock::now() < end;) {
-      io.restart();
-      io.run_for(2ms);
-    }
-    return done();
-  };
   rpc.request_votes({5, 1, std::make_shared<const Round>(record)});
-  REQUIRE(until([&] { return !voters.empty(); }));
+  REQUIRE(run_until(io, [&] { return !voters.empty(); }));
   CHECK(voters == std::vector<NodeId>{2});
   rpc.announce({5, 4711}, {});
-  CHECK(until([&] {
+  CHECK(run_until(io, [&] {
     const std::lock_guard lock(mutex);
     return announced == std::vector<int>{5};
   }));
@@ -579,14 +560,10 @@ TEST_CASE("a candidate asks the record's standbys first, and the others by the r
   asio::io_context io;
   ElectionRpc rpc(io, std::make_shared<Resolver>(io), trust("candidate"), [](NodeId, const Vote&) {});
   rpc.request_votes({5, 1, std::make_shared<const Round>(record)});
-  const auto all_requested = [&] {
+  run_until(io, [&] {
     const std::lock_guard lock(mutex);
     return others == 2 && standbys > 0;
-  };
-  for (const auto end = Clock::now() + kLimit; !all_requested() && Clock::now() < end;) {
-    io.restart();
-    io.run_for(2ms);
-  }
+  });
   const std::lock_guard lock(mutex);
   CHECK(others == 2);
   CHECK(whole_to_others == 0);
@@ -633,10 +610,7 @@ TEST_CASE("a connection for copies of snapshots is given away, and closed where 
          .trust = trust("two", token),
          .within = takes ? kLimit : 200ms},
         {[&](ReleasedPeer peer) { linked = peer.peer.name; }, [&](const std::string& why) { failed = why; }});
-    for (const auto end = Clock::now() + kLimit; !linked && !failed && Clock::now() < end;) {
-      io.restart();
-      io.run_for(2ms);
-    }
+    run_until(io, [&] { return linked || failed; });
   };
   // On a busy machine the time may be over in the middle of an attempt.
   for (const auto end = Clock::now() + kLimit; !linked && failed != "it keeps none" && Clock::now() < end;) dial();

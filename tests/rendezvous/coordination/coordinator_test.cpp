@@ -23,7 +23,18 @@ NodeReady requesting(NodeId node, int rank) {
   return message;
 }
 
+NodeReady unfit(NodeId node, const std::string& why) {
+  NodeReady message = ready(node);
+  message.offer.unfit = why;
+  return message;
+}
+
 WorkerFailed failure(int round, ExitStatus status, NodeId node = 0) { return {{round, node, 0, 0, status}}; }
+
+WorkerFailed by_rule(RuleAction action, WorkerFailed message) {
+  message.rule = RuleMatch{action, "job.toml:7"};
+  return message;
+}
 
 NodeLost lost(NodeId node, TimePoint workers_until) { return {node, workers_until, "its connection was closed"}; }
 
@@ -47,13 +58,18 @@ struct Job {
     return std::get<T>(orders.front());
   }
 
-  // The round that these nodes form at once, running.
-  Round run(const std::vector<NodeId>& nodes) {
-    std::vector<Order> orders;
-    for (const NodeId node : nodes) orders = on(ready(node));
-    REQUIRE(orders.size() == 1);
-    return start(std::get<FormRound>(orders.front()).round);
+  // The round that forms as soon as the last of these nodes is ready.
+  Round form(const std::vector<NodeReady>& nodes) {
+    for (const NodeReady& node : nodes)
+      if (&node != &nodes.back()) on(node);
+    return only<FormRound>(nodes.back()).round;
   }
+  Round form(const std::vector<NodeId>& nodes) {
+    std::vector<NodeReady> messages;
+    for (const NodeId node : nodes) messages.push_back(ready(node));
+    return form(messages);
+  }
+  Round run(const std::vector<NodeId>& nodes) { return start(form(nodes)); }
 
   Round start(const Round& round) {
     for (const NodeId node : ids(round)) on(NodeConfirmed{node, round.number});
@@ -211,11 +227,9 @@ TEST_CASE("a job that had a round before asks to be started again where too few 
 
 TEST_CASE("a node that gave up its part comes as another one, and takes its own place", "[coordinator]") {
   Job job({.nodes_min = 2, .nodes_max = 2, .fixed_ranks = true});
-  job.on(requesting(10, 0));
-  job.start(job.only<FormRound>(requesting(11, 1)).round);
+  job.start(job.form({requesting(10, 0), requesting(11, 1)}));
   CHECK(has<EndRound>(job.on(JobAbandoned{11})));
-  job.on(requesting(10, 0));
-  CHECK(ids(job.only<FormRound>(requesting(12, 1)).round) == std::vector<NodeId>{10, 12});
+  CHECK(ids(job.form({requesting(10, 0), requesting(12, 1)})) == std::vector<NodeId>{10, 12});
 }
 
 TEST_CASE("workers of another job's round of the same number are called back", "[coordinator]") {
@@ -284,8 +298,7 @@ TEST_CASE("a node that was out of reach is told that its round is over, and is w
 
 TEST_CASE("a node whose rank went to another while it was away is let go once its workers are gone", "[coordinator]") {
   Job job({.nodes_min = 2, .nodes_max = 2, .fixed_ranks = true});
-  job.on(requesting(0, 0));
-  job.start(job.only<FormRound>(requesting(1, 1)).round);
+  job.start(job.form({requesting(0, 0), requesting(1, 1)}));
   job.on(lost(1, job.now + 6s));
   job.on(requesting(0, 0));
   job.on(requesting(2, 1));  // in its place
@@ -305,12 +318,6 @@ TEST_CASE("a node that leaves ends the job where too few would stay", "[coordina
   const Outcome outcome = job.only<EndJob>(NodeLeaves{1, SIGTERM}).outcome;
   CHECK(outcome.verdict == Verdict::interrupted);
   CHECK(outcome.signal == SIGTERM);
-}
-
-TEST_CASE("Ctrl-C on any node ends the job for all", "[coordinator]") {
-  Job job({.nodes_min = 1, .nodes_max = 3});
-  job.run({0, 1, 2});
-  CHECK(job.only<EndJob>(JobInterrupted{2, SIGINT}).outcome.signal == SIGINT);
 }
 
 TEST_CASE("who comes after the end is told of it", "[coordinator]") {
@@ -336,13 +343,10 @@ TEST_CASE("a node that is done may go, but not group rank 0's, which has the sto
 
 TEST_CASE("in a static job the node rank is the group rank", "[coordinator]") {
   Job job({.nodes_min = 3, .nodes_max = 3, .fixed_ranks = true});
-  job.on(requesting(10, 2));
-  job.on(requesting(11, 0));
-  CHECK(ids(job.start(job.only<FormRound>(requesting(12, 1)).round)) == std::vector<NodeId>{11, 12, 10});
+  CHECK(ids(job.start(job.form({requesting(10, 2), requesting(11, 0), requesting(12, 1)}))) ==
+        std::vector<NodeId>{11, 12, 10});
   job.on(lost(11, job.now));
-  job.on(requesting(12, 1));
-  job.on(requesting(10, 2));
-  CHECK(ids(job.only<FormRound>(requesting(13, 0)).round) == std::vector<NodeId>{13, 12, 10});
+  CHECK(ids(job.form({requesting(12, 1), requesting(10, 2), requesting(13, 0)})) == std::vector<NodeId>{13, 12, 10});
 }
 
 TEST_CASE("a node rank that another node has, or that there is not, is refused with both names", "[coordinator]") {
@@ -359,8 +363,7 @@ TEST_CASE("a node rank that another node has, or that there is not, is refused w
 
 TEST_CASE("a spare of a static job has a rank above the others, and takes the place of a lost node", "[coordinator]") {
   Job job({.nodes_min = 2, .nodes_max = 2, .spares = 1, .fixed_ranks = true});
-  job.on(requesting(10, 0));
-  CHECK(ids(job.start(job.only<FormRound>(requesting(11, 1)).round)) == std::vector<NodeId>{10, 11});
+  CHECK(ids(job.start(job.form({requesting(10, 0), requesting(11, 1)}))) == std::vector<NodeId>{10, 11});
   CHECK(job.on(requesting(12, 2)).empty());  // it waits
   CHECK(job.only<Dismiss>(requesting(13, 3)).outcome.reason ==
         "node rank 3 of host13 is not one of the job's 3 (0 to 2)");
@@ -371,27 +374,21 @@ TEST_CASE("a spare of a static job has a rank above the others, and takes the pl
 
 TEST_CASE("a job does not wait for a node while a spare is there", "[coordinator]") {
   Job job({.nodes_min = 2, .nodes_max = 2, .spares = 1, .fixed_ranks = true});
-  job.on(requesting(12, 2));
-  CHECK(ids(job.only<FormRound>(requesting(10, 0)).round) == std::vector<NodeId>{10, 12});
+  CHECK(ids(job.form({requesting(12, 2), requesting(10, 0)})) == std::vector<NodeId>{10, 12});
 }
 
 TEST_CASE("in an elastic job the node rank is a wish: survivors keep their order, and their head stays",
           "[coordinator]") {
   Job job({.nodes_min = 1, .nodes_max = 3});
-  job.on(requesting(30, 3));
-  job.on(requesting(20, 2));
-  CHECK(ids(job.start(job.only<FormRound>(requesting(10, 1)).round)) == std::vector<NodeId>{10, 20, 30});
+  CHECK(ids(job.start(job.form({requesting(30, 3), requesting(20, 2), requesting(10, 1)}))) ==
+        std::vector<NodeId>{10, 20, 30});
   SECTION("one from the middle comes back to it") {
     job.on(lost(20, job.now));
-    job.on(requesting(21, 2));
-    job.on(requesting(10, 1));
-    CHECK(ids(job.only<FormRound>(requesting(30, 3)).round) == std::vector<NodeId>{10, 21, 30});
+    CHECK(ids(job.form({requesting(21, 2), requesting(10, 1), requesting(30, 3)})) == std::vector<NodeId>{10, 21, 30});
   }
   SECTION("the head's place is taken") {
     job.on(lost(10, job.now));
-    job.on(requesting(11, 1));
-    job.on(requesting(20, 2));
-    CHECK(ids(job.only<FormRound>(requesting(30, 3)).round) == std::vector<NodeId>{20, 11, 30});
+    CHECK(ids(job.form({requesting(11, 1), requesting(20, 2), requesting(30, 3)})) == std::vector<NodeId>{20, 11, 30});
   }
 }
 
@@ -485,28 +482,20 @@ TEST_CASE("a worker's exit code that says so ends the job for good", "[coordinat
 }
 
 TEST_CASE("a rule decides about a failure before the ledger does", "[coordinator]") {
-  const auto by_rule = [](RuleAction action, ExitStatus status) {
-    WorkerFailed message = failure(1, status);
-    message.rule = RuleMatch{action, "job.toml:7"};
-    return message;
-  };
-  {
-    Job job({});
-    job.run({0});
-    const Outcome stopped = job.only<EndJob>(by_rule(RuleAction::stop, {.signal = SIGSEGV})).outcome;
+  Job job({});
+  job.run({0});
+  SECTION("stop") {
+    const Outcome stopped = job.only<EndJob>(by_rule(RuleAction::stop, failure(1, {.signal = SIGSEGV}))).outcome;
     CHECK(stopped.verdict == Verdict::worker_final);
     CHECK(stopped.reason == "the rule at job.toml:7 says stop");
     CHECK(stopped.cause->kind == FailureClass::crash);
   }
-  {
-    Job job({});
-    job.run({0});
-    CHECK(job.only<EndJob>(by_rule(RuleAction::requeue, {.code = 1})).outcome.verdict == Verdict::requeue);
+  SECTION("requeue") {
+    const WorkerFailed failed = by_rule(RuleAction::requeue, failure(1, {.code = 1}));
+    CHECK(job.only<EndJob>(failed).outcome.verdict == Verdict::requeue);
   }
-  {
-    Job job({});
-    job.run({0});
-    const EndRound end = job.only<EndRound>(by_rule(RuleAction::restart, {.code = 2}));  // else a usage error
+  SECTION("restart, where it were a usage error else") {
+    const EndRound end = job.only<EndRound>(by_rule(RuleAction::restart, failure(1, {.code = 2})));
     CHECK(end.reason == "restart 1 of 3");
     CHECK(end.cause->kind == FailureClass::usage);
   }
@@ -562,8 +551,7 @@ TEST_CASE("a machine where workers fail too often is left out while enough other
     const EndRound end = job.only<EndRound>(CoordinatorTick{}, 29min);
     CHECK(end.planned);
     CHECK(end.reason == "host1 joins again");
-    job.on(ready(0));
-    CHECK(ids(job.only<FormRound>(ready(2)).round) == std::vector<NodeId>{0, 2, 1});
+    CHECK(ids(job.form({0, 2})) == std::vector<NodeId>{0, 2, 1});
   }
   SECTION("but is taken where too few others are left") {
     job.on(lost(2, job.now + 5s));
@@ -583,23 +571,17 @@ TEST_CASE("a machine where workers fail too often is left out while enough other
 // Else those that are left out could elect a coordinator by the old round's record: they would be a quorum of it.
 TEST_CASE("a machine is left out only where the others are a quorum of the round before", "[coordinator]") {
   Job job({.nodes_min = 1, .nodes_max = 2});
-  job.on(ready(0));
-  job.start(job.only<FormRound>(ready(1)).round);
-  WorkerFailed message = failure(1, {.signal = SIGBUS}, 0);  // on the coordinator's own node
-  message.rule = RuleMatch{RuleAction::restart_elsewhere, "job.toml:7"};
-  job.only<EndRound>(message);
-  job.on(ready(0));
-  CHECK(ids(job.only<FormRound>(ready(1)).round) == std::vector<NodeId>{0, 1});
+  job.run({0, 1});
+  // On the coordinator's own node.
+  job.only<EndRound>(by_rule(RuleAction::restart_elsewhere, failure(1, {.signal = SIGBUS}, 0)));
+  CHECK(ids(job.form({0, 1})) == std::vector<NodeId>{0, 1});
 }
 
 TEST_CASE("where the others are no quorum, a node that is unfit is waited for, until the limit", "[coordinator]") {
   Job job({.nodes_min = 1, .nodes_max = 2, .join_timeout = 600s});
-  job.on(ready(0));
-  job.start(job.only<FormRound>(ready(1)).round);
+  job.run({0, 1});
   job.only<EndRound>(failure(1, {.signal = SIGBUS}, 0));
-  NodeReady unfit = ready(0);
-  unfit.offer.unfit = "no disk space";
-  job.on(unfit);
+  job.on(unfit(0, "no disk space"));
   CHECK(job.on(ready(1)).empty());
   CHECK(job.only<EndJob>(CoordinatorTick{}, 600s).outcome.verdict == Verdict::too_few_left);
 }
@@ -608,11 +590,9 @@ TEST_CASE("rounds that end without a failure earn restarts back, too", "[coordin
   RoundPolicy policy{.nodes_min = 1, .nodes_max = 2};
   policy.restarts.max_restarts = 1;
   Job job(policy);
-  job.on(ready(0));
-  job.start(job.only<FormRound>(ready(1)).round);
+  job.run({0, 1});
   job.only<EndRound>(failure(1, {.code = 1}, 0));
-  job.on(ready(1));
-  job.start(job.only<FormRound>(ready(0)).round);
+  job.run({1, 0});
   job.on(lost(1, job.now), 61min);
   job.start(job.only<FormRound>(ready(0)).round);
   CHECK(job.only<EndRound>(failure(3, {.code = 3}, 0)).reason == "restart 1 of 1");
@@ -620,11 +600,8 @@ TEST_CASE("rounds that end without a failure earn restarts back, too", "[coordin
 
 TEST_CASE("a rule excludes a machine at its first failure", "[coordinator]") {
   Job job({.nodes_min = 1, .nodes_max = 2});
-  job.on(ready(0));
-  job.start(job.only<FormRound>(ready(1)).round);
-  WorkerFailed message = failure(1, {.signal = SIGBUS}, 1);
-  message.rule = RuleMatch{RuleAction::restart_elsewhere, "job.toml:7"};
-  job.only<EndRound>(message);
+  job.run({0, 1});
+  job.only<EndRound>(by_rule(RuleAction::restart_elsewhere, failure(1, {.signal = SIGBUS}, 1)));
   job.on(ready(0));
   const std::vector<Order> orders = job.on(ready(1));
   CHECK(ids(std::get<FormRound>(orders.front()).round) == std::vector<NodeId>{0});
@@ -709,27 +686,23 @@ TEST_CASE("the pace of other nodes' ranks, or of another round, is ignored", "[c
 TEST_CASE("a node that does not pass its health check is in no round until it does, and holds none up",
           "[coordinator]") {
   Job job({.nodes_min = 2, .nodes_max = 3, .join_timeout = 600s, .last_call = 5s});
-  NodeReady unfit = ready(1);
-  unfit.offer.unfit = "exit code 1: no memory on GPU 3";
+  const NodeReady sick = unfit(1, "exit code 1: no memory on GPU 3");
   CHECK(job.on(ready(0)).empty());
-  CHECK(job.on(unfit).empty());
+  CHECK(job.on(sick).empty());
   CHECK(job.coordinator.attendance()->nodes == 1);
   CHECK(job.coordinator.attendance()->awaited == std::vector<std::string>{"host1 (exit code 1: no memory on GPU 3)"});
   CHECK(job.on(ready(2)).empty());  // last call
   const Round first = job.only<FormRound>(CoordinatorTick{}, 5s).round;
   CHECK(ids(first) == std::vector<NodeId>{0, 2});
   job.start(first);
-  CHECK(job.on(unfit).empty());
+  CHECK(job.on(sick).empty());
   CHECK(job.only<EndRound>(ready(1)).reason == "host1 joins");
-  job.on(ready(0));
-  CHECK(ids(job.only<FormRound>(ready(2)).round) == std::vector<NodeId>{0, 2, 1});
+  CHECK(ids(job.form({0, 2})) == std::vector<NodeId>{0, 2, 1});
 }
 
 TEST_CASE("a job whose nodes do not pass their health checks in time ends", "[coordinator]") {
   Job job({.join_timeout = 600s});
-  NodeReady unfit = ready(0);
-  unfit.offer.unfit = "exit code 1";
-  CHECK(job.on(unfit).empty());
+  CHECK(job.on(unfit(0, "exit code 1")).empty());
   const Outcome outcome = job.only<EndJob>(CoordinatorTick{}, 600s).outcome;
   CHECK(outcome.verdict == Verdict::too_few_nodes);
   CHECK(outcome.reason ==
@@ -743,8 +716,7 @@ TEST_CASE("a rule can leave a lost node's machine out when it comes back", "[coo
   Job job(policy);
   job.run({0, 1, 2});
   job.only<EndRound>(lost(1, job.now));
-  job.on(ready(0));
-  job.start(job.only<FormRound>(ready(2)).round);
+  job.run({0, 2});
   CHECK(job.only<Exclude>(ready(1)).why == "a rule says restart-elsewhere");
 }
 
@@ -871,7 +843,9 @@ TEST_CASE("an elected coordinator waits as long as workers out of its reach may 
 TEST_CASE("all are told when each of them has heard the job's end", "[coordinator][job_end]") {
   Job job(fixed(3));
   job.run({0, 1, 2});
-  CHECK(job.only<EndJob>(JobInterrupted{0, SIGINT}).for_all);
+  const EndJob end = job.only<EndJob>(JobInterrupted{2, SIGINT});  // on any node
+  CHECK(end.for_all);
+  CHECK(end.outcome.signal == SIGINT);
   CHECK(job.on(NodeNotified{0}).empty());
   CHECK(job.on(NodeNotified{2}).empty());
   CHECK_FALSE(job.coordinator.all_notified());
@@ -1032,11 +1006,7 @@ TEST_CASE("nodes that are no majority of the last round's say so", "[coordinator
   job.run({0, 1, 2, 3});
   job.only<EndRound>(failure(1, {.code = 3}, 3));
   CHECK(job.on(ready(3)).empty());
-  for (const NodeId node : {0, 1, 2}) {
-    NodeReady unfit = ready(node);
-    unfit.offer.unfit = "unkillable: rank " + std::to_string(node);
-    CHECK(job.on(unfit).empty());
-  }
+  for (const NodeId node : {0, 1, 2}) CHECK(job.on(unfit(node, "unkillable: rank " + std::to_string(node))).empty());
   const std::string reason = job.only<EndJob>(CoordinatorTick{}, 600s).outcome.reason;
   CHECK_THAT(reason, Catch::StartsWith("the nodes that are left, 1, are no majority of those of the last round; host0 "
                                        "cannot take part (unkillable: rank 0); host1 "));
@@ -1070,8 +1040,7 @@ TEST_CASE("where all ranks waited, no machine is worse than the others", "[coord
   RoundPolicy policy{.nodes_min = 1, .nodes_max = 2};
   policy.exclusion.failures = 1;
   Job job(policy);
-  job.on(ready(0));
-  job.start(job.only<FormRound>(ready(1)).round);
+  job.run({0, 1});
   WorkerFailed message = failure(1, {.hung = true}, 1);
   message.failure.of_all = GENERATE(true, false);
   job.only<EndRound>(message);
@@ -1136,9 +1105,7 @@ TEST_CASE("a node that is lost, stops, is unfit or excluded is told as such", "[
   job.on(failure(1, {.signal = SIGSEGV}, 3));
   job.on(lost(4, job.now + 6s));
   job.on(ready(3));
-  NodeReady sick = ready(2);
-  sick.offer.unfit = "no GPU answers";
-  job.on(sick);
+  job.on(unfit(2, "no GPU answers"));
   const JobView view = job.coordinator.view(job.now);
   CHECK(view.phase == JobPhase::waiting);
   CHECK(places(view) == std::vector{NodePlace::stopping, NodePlace::unfit, NodePlace::excluded, NodePlace::lost});

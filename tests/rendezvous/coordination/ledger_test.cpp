@@ -81,11 +81,6 @@ TEST_CASE("another coordinator knows the last line, too", "[ledger]") {
   CHECK_FALSE(charge(after, code_1, true, t0, "KeyError: 'lr'").restart_at);
 }
 
-TEST_CASE("a worker that is stuck in the kernel is not started again", "[ledger]") {
-  Ledger ledger({.max_restarts = 3}, t0);
-  CHECK_FALSE(charge(ledger, {.stuck = true}, true, t0).restart_at);
-}
-
 TEST_CASE("restarts end when the budget is spent", "[ledger]") {
   Ledger ledger({.max_restarts = 2}, t0);
   CHECK(charge(ledger, code_1, true, t0).restart_at);
@@ -94,16 +89,13 @@ TEST_CASE("restarts end when the budget is spent", "[ledger]") {
   CHECK_FALSE(last.restart_at);
   CHECK(last.reason == "all restarts are used up (2 of 2)");
   CHECK(ledger.counts().spent() == 2);
+  CHECK_FALSE(charge(Ledger({.max_restarts = 0}, t0), killed, true, t0).restart_at);
 }
 
-TEST_CASE("no restarts are given where none are allowed", "[ledger]") {
-  Ledger ledger({.max_restarts = 0}, t0);
-  CHECK_FALSE(charge(ledger, killed, true, t0).restart_at);
-}
-
-TEST_CASE("a program that cannot be started is not tried again", "[ledger]") {
+TEST_CASE("a program that cannot be started is not tried again, nor is one that is stuck in the kernel", "[ledger]") {
   Ledger ledger({.max_restarts = 3}, t0);
   CHECK_FALSE(charge(ledger, {.start_error = ENOENT}, false, t0).restart_at);
+  CHECK_FALSE(charge(ledger, {.stuck = true}, true, t0).restart_at);
 }
 
 TEST_CASE("a worker whose work is done but could not be kept is not started again", "[ledger]") {

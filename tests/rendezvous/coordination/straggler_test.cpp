@@ -136,6 +136,16 @@ class PacedJob {
   std::normal_distribution<double> normal_;
 };
 
+// The steps until rank 1, which is 3.3 times as slow from now on, is named.
+std::uint64_t steps_until_named(PacedJob& job) {
+  job.work[1].compute *= 3.3;
+  std::vector<PaceChange> changes;
+  const std::uint64_t steps = job.until_change(changes, 30);
+  REQUIRE(changes.size() == 1);
+  REQUIRE(changes[0].rank == 1);
+  return steps;
+}
+
 std::vector<PaceChange> of_ranks(std::vector<PaceChange> changes) {
   std::erase_if(changes, [](const PaceChange& change) { return change.rank < 0; });
   return changes;
@@ -203,10 +213,7 @@ TEST_CASE("a first step that takes all ranks long does not delay a name", "[stra
     CAPTURE(before);
     for (std::size_t rank = 0; rank < 3; ++rank) job.stall(rank, 3000 * kMs, 3000 * kMs);
     REQUIRE(job.steps(1 + before).empty());
-    job.work[1].compute *= 3.3;
-    std::vector<PaceChange> changes;
-    REQUIRE(job.until_change(changes, 30) <= 20);
-    REQUIRE(changes[0].rank == 1);
+    REQUIRE(steps_until_named(job) <= 20);
   }
 }
 
@@ -400,10 +407,7 @@ TEST_CASE("of two ranks in long steps the slower one is named within twenty", "[
     PacedJob job(2, {60 * kMs, 1 * kMs}, before + 1);
     CAPTURE(before);
     REQUIRE(job.steps(before).empty());
-    job.work[1].compute *= 3.3;
-    std::vector<PaceChange> changes;
-    REQUIRE(job.until_change(changes, 30) <= 20);
-    REQUIRE(changes[0].rank == 1);
+    REQUIRE(steps_until_named(job) <= 20);
   }
 }
 

@@ -29,4 +29,12 @@ Certificate make_certificate(const TempFolder& folder, const std::string& name, 
 // Its files, and those of the authority that it trusts.
 rendezvous::CertificateFiles files_of(const Certificate& own, const Certificate& trusted);
 
+// Of a node that has certificates.
+struct NodeFiles {
+  TempFolder folder;
+  Certificate authority = make_certificate(folder, "authority", nullptr);
+  Certificate node = make_certificate(folder, "node", &authority);
+  rendezvous::Credentials credentials() const { return files_of(node, authority); }
+};
+
 }  // namespace ddprun::test

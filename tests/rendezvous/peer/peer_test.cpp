@@ -141,11 +141,19 @@ class Relay {
   Buffer to_host_, to_client_;
 };
 
-struct Files {
-  TempFolder folder;
-  Certificate authority = make_certificate(folder, "authority", nullptr);
-  Certificate node = make_certificate(folder, "node", &authority);
-  Credentials credentials() const { return files_of(node, authority); }
+// Two agents that have met.
+struct Pair {
+  explicit Pair(const PeerTrust& host_trust = trust("node0", token()),
+                const PeerTrust& guest_trust = trust("node1", token()))
+      : host(io, host_trust), relay(io, host.endpoint()), guest(io, relay.endpoint(), guest_trust) {
+    REQUIRE(run_until(io, [&] { return guest.refusal && !host.peers.empty(); }));
+  }
+  PeerConnection& there() { return host.peers.front(); }
+
+  asio::io_context io;
+  Host host;
+  Relay relay;
+  Guest guest;
 };
 
 // What both sides say of each other.
@@ -165,7 +173,7 @@ std::size_t heap_bytes() { return mallinfo2().uordblks; }
 }  // namespace
 
 TEST_CASE("two agents know each other's names and talk: plain, by token, by certificates", "[peer]") {
-  const Files files;
+  const NodeFiles files;
   for (const Credentials& credentials : {Credentials{}, Credentials{token()}, files.credentials()}) {
     asio::io_context io;
     Host host(io, trust("node0", credentials));
@@ -186,65 +194,51 @@ TEST_CASE("two agents know each other's names and talk: plain, by token, by cert
 }
 
 TEST_CASE("both sides may write a lot at the same time", "[peer]") {
-  asio::io_context io;
-  Host host(io, trust("node0", token()));
-  Guest guest(io, host.endpoint(), trust("node1", token()));
-  REQUIRE(run_until(io, [&] { return guest.refusal && !host.peers.empty(); }));
+  Pair pair;
   const std::string large(5'000'000, 'x');
   int written = 0;
-  guest.connection.write(asio::buffer(large), [&](const std::error_code& error) { written += !error; });
-  host.peers.front().write(asio::buffer(large), [&](const std::error_code& error) { written += !error; });
-  Reader here(host.peers.front(), large.size()), there(guest.connection, large.size());
-  CHECK(run_until(io, [&] { return here.over() && there.over() && written == 2; }));
+  pair.guest.connection.write(asio::buffer(large), [&](const std::error_code& error) { written += !error; });
+  pair.there().write(asio::buffer(large), [&](const std::error_code& error) { written += !error; });
+  Reader here(pair.there(), large.size()), there(pair.guest.connection, large.size());
+  CHECK(run_until(pair.io, [&] { return here.over() && there.over() && written == 2; }));
   CHECK(here.text == large);
   CHECK(there.text == large);
 }
 
 TEST_CASE("a side that closes is told from a connection that was cut", "[peer]") {
   for (const bool cut : {false, true}) {
-    asio::io_context io;
-    Host host(io, trust("node0", token()));
-    Relay relay(io, host.endpoint());
-    Guest guest(io, relay.endpoint(), trust("node1", token()));
-    REQUIRE(run_until(io, [&] { return guest.refusal && !host.peers.empty(); }));
-    cut ? relay.cut() : guest.connection.close();
-    Reader reader(host.peers.front(), 1);
-    REQUIRE(run_until(io, [&] { return reader.over(); }));
+    Pair pair;
+    cut ? pair.relay.cut() : pair.guest.connection.close();
+    Reader reader(pair.there(), 1);
+    REQUIRE(run_until(pair.io, [&] { return reader.over(); }));
     CHECK(reader.error == (cut ? std::make_error_code(std::errc::connection_aborted)
                                : std::error_code(asio::error::make_error_code(asio::error::eof))));
   }
 }
 
 TEST_CASE("bytes changed on the way are not read", "[peer]") {
-  asio::io_context io;
-  Host host(io, trust("node0", token()));
-  Relay relay(io, host.endpoint());
-  Guest guest(io, relay.endpoint(), trust("node1", token()));
-  REQUIRE(run_until(io, [&] { return guest.refusal && !host.peers.empty(); }));
-  relay.tampering = true;
+  Pair pair;
+  pair.relay.tampering = true;
   const std::string text = "stop at step 7";
-  guest.connection.write(asio::buffer(text), [](const std::error_code&) {});
-  Reader reader(host.peers.front(), 1);
-  REQUIRE(run_until(io, [&] { return reader.over(); }));
+  pair.guest.connection.write(asio::buffer(text), [](const std::error_code&) {});
+  Reader reader(pair.there(), 1);
+  REQUIRE(run_until(pair.io, [&] { return reader.over(); }));
   CHECK(reader.error == std::errc::bad_message);
   CHECK(reader.text.empty());
 }
 
 TEST_CASE("with a token nothing that is said can be read on the way", "[peer]") {
-  asio::io_context io;
-  Host host(io, trust("a-name-of-a-host", token(), "a-name-of-a-job"));
-  Relay relay(io, host.endpoint());
-  Guest guest(io, relay.endpoint(), trust("a-name-of-a-guest", token(), "a-name-of-a-job"));
-  REQUIRE(run_until(io, [&] { return guest.refusal && !host.peers.empty(); }));
-  CHECK(arrives(io, guest.connection, host.peers.front(), "a-secret"));
+  Pair pair(trust("a-name-of-a-host", token(), "a-name-of-a-job"),
+            trust("a-name-of-a-guest", token(), "a-name-of-a-job"));
+  CHECK(arrives(pair.io, pair.guest.connection, pair.there(), "a-secret"));
   for (const char* word : {"a-name", "a-secret", "00112233"}) {
-    CHECK(relay.from_client.find(word) == std::string::npos);
-    CHECK(relay.from_host.find(word) == std::string::npos);
+    CHECK(pair.relay.from_client.find(word) == std::string::npos);
+    CHECK(pair.relay.from_host.find(word) == std::string::npos);
   }
 }
 
 TEST_CASE("sides that do not fit together part, and each says why", "[peer]") {
-  const Files files, others;
+  const NodeFiles files, others;
   const auto own = [](Credentials credentials, const char* job = "job") {
     return trust("node", std::move(credentials), job);
   };
@@ -278,26 +272,13 @@ TEST_CASE("sides that do not fit together part, and each says why", "[peer]") {
 }
 
 TEST_CASE("an agent that is led back to itself finds it out", "[peer]") {
-  const Files files;
+  const NodeFiles files;
   for (const Credentials& credentials : {Credentials{}, Credentials{token()}, files.credentials()}) {
     const PeerTrust ourselves = trust("node0", credentials);
     const Answers said = answers(ourselves, ourselves);
     CHECK(said.host.find("it is this agent itself") != std::string::npos);
     CHECK_FALSE(said.guest.empty());
   }
-}
-
-TEST_CASE("a recorded connection played again brings nobody in", "[peer]") {
-  asio::io_context io;
-  Host host(io, trust("node0", token()));
-  Relay relay(io, host.endpoint());
-  Guest guest(io, relay.endpoint(), trust("node1", token()));
-  REQUIRE(run_until(io, [&] { return guest.refusal && !host.peers.empty(); }));
-  CHECK(arrives(io, guest.connection, host.peers.front(), "join"));
-  tcp::socket again = Guest::connected(io, host.endpoint());
-  asio::write(again, asio::buffer(relay.from_client));
-  CHECK(run_until(io, [&] { return !host.refusals.empty(); }));
-  CHECK(host.peers.size() == 1);
 }
 
 TEST_CASE("unauthenticated peers that say nothing, half of it, or a byte at a time are gone at the deadline",

@@ -1,12 +1,14 @@
 // Real sockets: a blocked source does not even reach the kernel's queue of connections.
 #include "rendezvous/peer/source_filter.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
+
+#include <asio/ip/tcp.hpp>
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/peer/listen_socket.h"
@@ -23,17 +25,9 @@ constexpr const char* kMember = "127.0.0.3";
 const TimePoint t0{};
 
 sockaddr_storage address(const std::string& text, std::uint16_t port) {
+  const asio::ip::tcp::endpoint endpoint(asio::ip::make_address(text), port);
   sockaddr_storage storage{};
-  auto& v4 = reinterpret_cast<sockaddr_in&>(storage);
-  auto& v6 = reinterpret_cast<sockaddr_in6&>(storage);
-  if (inet_pton(AF_INET6, text.c_str(), &v6.sin6_addr) == 1) {
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(port);
-  } else {
-    REQUIRE(inet_pton(AF_INET, text.c_str(), &v4.sin_addr) == 1);
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(port);
-  }
+  std::memcpy(&storage, endpoint.data(), endpoint.size());
   return storage;
 }
 

@@ -107,17 +107,6 @@ TEST_CASE("a handshake may come byte by byte", "[tls]") {
   CHECK(meet(*us, *them, 1).good());
 }
 
-TEST_CASE("another token, or the token of another job, is refused on both sides", "[tls]") {
-  for (TlsContext* other : {&by_token(kOtherToken), &by_token(kToken, "job-8")}) {
-    const auto us = server(), them = other->open(PeerRole::client);
-    const Meeting meeting = meet(*us, *them);
-    CHECK(meeting.server == TlsResult::failed);
-    CHECK(meeting.client == TlsResult::failed);
-    CHECK(us->why() == std::string("its token or its job (--rdzv-id) is not this node's"));
-    CHECK(them->why() == std::string("it has another token, or belongs to another job (--rdzv-id)"));
-  }
-}
-
 TEST_CASE("a client without a token is refused, with or without a certificate", "[tls]") {
   const Files files;
   const ForeignContext bare = foreign_context(), certified = foreign_context();
@@ -278,18 +267,6 @@ TEST_CASE("a byte changed on the way ends the handshake, wherever it is", "[tls]
   }
 }
 
-TEST_CASE("a byte changed on the way ends the connection, and nothing of it is read", "[tls]") {
-  const auto us = server(), them = client();
-  REQUIRE(meet(*us, *them).good());
-  them->write("one record");
-  std::string bytes = all_output(*them);
-  bytes.back() = static_cast<char>(bytes.back() ^ 1);
-  us->take_in(bytes);
-  char text[64];
-  std::size_t count = 0;
-  CHECK(us->read(text, sizeof text, count) == TlsResult::failed);
-}
-
 TEST_CASE("no garbage is taken for a handshake", "[tls]") {
   std::mt19937 random(5);
   for (int i = 0; i < 300; ++i) {
@@ -306,15 +283,6 @@ TEST_CASE("no garbage is taken for a handshake", "[tls]") {
     CHECK(us->handshake() == TlsResult::failed);
     CHECK(us->why() == std::string("it does not speak TLS as ddprun does"));
   }
-}
-
-TEST_CASE("two with certificates of one authority talk, whatever names are in them", "[tls]") {
-  const Files files;
-  TlsContext one = files.context(files.node0, files.authority), other = files.context(files.node1, files.authority);
-  const auto us = one.open(PeerRole::server), them = other.open(PeerRole::client);
-  REQUIRE(meet(*us, *them).good());
-  CHECK(passed_on(*them, *us, "hello") == "hello");
-  CHECK(passed_on(*us, *them, "good day") == "good day");
 }
 
 TEST_CASE("a certificate of another authority is refused, as server and as client", "[tls]") {

@@ -144,18 +144,6 @@ TEST_CASE("a name, an IPv4 and an IPv6 address all lead to the store", "[client]
     CHECK(Client({.host = host, .port = server.port(), .timeout = 5s}).num_keys() == 0);
 }
 
-TEST_CASE("a get waits until another client sets", "[client]") {
-  const Server server({});
-  Client getting(at(server.port())), setting(at(server.port()));
-  Threads threads;
-  threads.run([&] {
-    while (!setting.check({"ready"})) continue;
-    setting.set("k", "v");
-  });
-  getting.set("ready", "");
-  CHECK(getting.get("k") == "v");
-}
-
 TEST_CASE("a wait in vain says for what, where and how long, and leaves the client usable", "[client]") {
   const Server server({});
   Client client(at(server.port()));
@@ -237,40 +225,30 @@ TEST_CASE("a store that hangs costs a client its time and no more", "[client]") 
   CHECK(waited < kOwnLimit);
 }
 
+namespace {
+
+// A client of a store that says `words` to whatever comes.
+struct Misled {
+  explicit Misled(std::string words) : store(std::move(words)), client(at(store.port(), 3s)) {}
+  Impostor store;
+  Client client;
+};
+
+}  // namespace
+
 TEST_CASE("no answer, half an answer or nonsense ends in an error, not in a wait for ever", "[client]") {
   const std::string huge(8, '\x7f'), half = std::string("\x05\0\0\0\0\0\0\0", 8) + "abc", wrong = "\x05\x05\x05";
-  {
-    Impostor silent("");
-    Client client(at(silent.port(), 3s));
-    CHECK_THROWS_AS(client.num_keys(50ms), TimeoutError);
-  }
-  {
-    Impostor liar(huge);
-    Client client(at(liar.port(), 3s));
-    CHECK_THROWS_WITH(client.compare_set("k", "", "v"), Contains("makes no sense"));
-  }
-  {
-    Impostor halting(half);
-    Client client(at(halting.port(), 3s));
-    CHECK_THROWS_AS(client.compare_set("k", "", "v", 50ms), TimeoutError);
-  }
-  {
-    Impostor other(wrong);
-    Client client(at(other.port(), 3s));
-    CHECK_THROWS_WITH(client.wait({"k"}), Contains("an unexpected answer"));
-  }
+  CHECK_THROWS_AS(Misled("").client.num_keys(50ms), TimeoutError);
+  CHECK_THROWS_WITH(Misled(huge).client.compare_set("k", "", "v"), Contains("makes no sense"));
+  CHECK_THROWS_AS(Misled(half).client.compare_set("k", "", "v", 50ms), TimeoutError);
+  CHECK_THROWS_WITH(Misled(wrong).client.wait({"k"}), Contains("an unexpected answer"));
 }
 
 TEST_CASE("a get that finds no key after its wait waits again", "[client]") {
   const std::string woken(1, '\0'), nothing(8, '\0'), not_there = "\1", value("\1\0\0\0\0\0\0\0v", 9);
-  {
-    Impostor store(woken + nothing + not_there + woken + value);
-    CHECK(Client(at(store.port(), 3s)).get("k") == "v");
-  }
-  {
-    Impostor store(woken + value + nothing + not_there + woken + value + value);
-    CHECK(Client(at(store.port(), 3s)).multi_get({"k", "l"}) == std::vector<std::string>{"v", "v"});
-  }
+  CHECK(Misled(woken + nothing + not_there + woken + value).client.get("k") == "v");
+  CHECK(Misled(woken + value + nothing + not_there + woken + value + value).client.multi_get({"k", "l"}) ==
+        std::vector<std::string>{"v", "v"});
 }
 
 TEST_CASE("what the store would refuse is not sent", "[client]") {
@@ -301,23 +279,6 @@ TEST_CASE("clients are counted only where they ask for it", "[client]") {
   for (int i = 0; i < 3; ++i) Client({.host = "127.0.0.1", .port = server.port(), .timeout = 10s, .count_me = true});
   CHECK(quiet.num_keys() == 1);
   CHECK(quiet.list_keys().empty());
-}
-
-TEST_CASE("a barrier holds all until the last one is there", "[client]") {
-  const Server server({});
-  std::atomic<int> inside = 0;
-  std::atomic<bool> too_early = false;
-  {
-    Threads threads;
-    for (int i = 0; i < 8; ++i)
-      threads.run([&] {
-        Client client(at(server.port()));
-        ++inside;
-        client.barrier("b", 8);
-        if (inside != 8) too_early = true;
-      });
-  }
-  CHECK_FALSE(too_early);
 }
 
 TEST_CASE("what is pushed is popped once, by whoever is there", "[client]") {

@@ -1,6 +1,5 @@
 #include "rendezvous/store/link_protocol.h"
 
-#include "rendezvous/store/output_queue.h"
 #include "tests/rendezvous/store/link_streams.h"
 #include "tests/rendezvous/store/random_requests.h"
 #include "tests/support/catch.h"
@@ -34,19 +33,6 @@ std::string replies_in(std::string_view all, std::size_t step) {
     }
   }
   return found + (reader.bad() ? "bad" : "");
-}
-
-std::string bytes_of(const Reply& reply) {
-  OutputQueue queue;
-  queue.append(reply);
-  std::string out;
-  while (!queue.empty()) {
-    std::array<iovec, 8> pieces;
-    const std::size_t count = queue.next(pieces);
-    for (std::size_t i = 0; i < count; ++i) out.append(static_cast<const char*>(pieces[i].iov_base), pieces[i].iov_len);
-    queue.consume(out.size());
-  }
-  return out;
 }
 
 }  // namespace

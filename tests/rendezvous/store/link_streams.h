@@ -1,9 +1,11 @@
 // A store link's bytes read in pieces and written again: what tests and fuzzers of its protocol compare.
 #pragma once
+#include <array>
 #include <string>
 #include <string_view>
 
 #include "rendezvous/store/link_protocol.h"
+#include "rendezvous/store/output_queue.h"
 #include "rendezvous/store/protocol.h"
 
 namespace ddprun::test {
@@ -33,6 +35,20 @@ inline WrittenAgain requests_in(std::string_view all, std::size_t step) {
     }
   }
   return found;
+}
+
+inline std::string bytes_of(const rendezvous::Reply& reply) {
+  rendezvous::OutputQueue queue;
+  queue.append(reply);
+  std::string out;
+  while (!queue.empty()) {
+    std::array<iovec, 1> piece;
+    queue.next(piece);
+    const std::string_view bytes(static_cast<const char*>(piece[0].iov_base), piece[0].iov_len);
+    out += bytes;
+    queue.consume(bytes.size());
+  }
+  return out;
 }
 
 }  // namespace ddprun::test

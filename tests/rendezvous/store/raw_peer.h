@@ -5,13 +5,17 @@
 #include <fcntl.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <ctime>
 #include <filesystem>
+#include <functional>
+#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "rendezvous/store/protocol.h"
 
@@ -50,6 +54,31 @@ class RawPeer {
 
  private:
   int fd_ = -1;
+};
+
+// What a hook is told, from another thread.
+class Told {
+ public:
+  std::function<void(const std::string&)> hook() {
+    return [this](const std::string& line) {
+      const std::lock_guard lock(mutex_);
+      lines_.push_back(line);
+      added_.notify_all();
+    };
+  }
+  std::vector<std::string> all() {
+    const std::lock_guard lock(mutex_);
+    return lines_;
+  }
+  bool something_within(std::chrono::milliseconds limit) {
+    std::unique_lock lock(mutex_);
+    return added_.wait_for(lock, limit, [this] { return !lines_.empty(); });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable added_;
+  std::vector<std::string> lines_;
 };
 
 // Whether a decent client is served, promptly.

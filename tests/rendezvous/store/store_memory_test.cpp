@@ -2,9 +2,6 @@
 #include "rendezvous/store/store_memory.h"
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
-#include <thread>
 
 #include "rendezvous/store/server.h"
 #include "rendezvous/store/store.h"
@@ -141,30 +138,6 @@ void send_some(RawPeer& peer, std::string_view bytes) {
   } catch (const std::exception&) {
   }
 }
-
-class Told {
- public:
-  std::function<void(const std::string&)> hook() {
-    return [this](const std::string& line) {
-      const std::lock_guard lock(mutex_);
-      lines_.push_back(line);
-      added_.notify_all();
-    };
-  }
-  std::vector<std::string> all() {
-    const std::lock_guard lock(mutex_);
-    return lines_;
-  }
-  bool something_within(std::chrono::milliseconds limit) {
-    std::unique_lock lock(mutex_);
-    return added_.wait_for(lock, limit, [this] { return !lines_.empty(); });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable added_;
-  std::vector<std::string> lines_;
-};
 
 }  // namespace
 

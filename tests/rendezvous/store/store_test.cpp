@@ -72,15 +72,6 @@ TEST_CASE("a value is there until it is overwritten or deleted", "[store]") {
   CHECK(ask(store, 2, check({})) == Lines{"2: ready"});
 }
 
-TEST_CASE("compare-and-set stores where the expectation holds, and says what is in force", "[store]") {
-  Store store;
-  CHECK(ask(store, 1, compare_set("k", "x", "new")) == Lines{"1: 'x'"});
-  CHECK(ask(store, 1, check({"k"})) == Lines{"1: not ready"});
-  CHECK(ask(store, 1, compare_set("k", "", "first")) == Lines{"1: 'first'"});
-  CHECK(ask(store, 1, compare_set("k", "", "nope")) == Lines{"1: 'first'"});
-  CHECK(ask(store, 1, compare_set("k", "first", "second")) == Lines{"1: 'second'"});
-}
-
 TEST_CASE("a counter is text that anyone can read and write", "[store]") {
   Store store;
   CHECK(ask(store, 1, add("n", 5)) == Lines{"1: 5"});
@@ -132,12 +123,6 @@ TEST_CASE("every way to create a key wakes who waits for it", "[store]") {
   }
 }
 
-TEST_CASE("a compare-and-set that stores nothing wakes nobody", "[store]") {
-  Store store;
-  ask(store, 1, wait({"k"}));
-  CHECK(ask(store, 2, compare_set("k", "x", "y")) == Lines{"2: 'x'"});
-}
-
 TEST_CASE("a wait ends with the last of its keys, once, whatever was deleted meanwhile", "[store]") {
   Store store;
   ask(store, 9, set("there"));
@@ -150,14 +135,6 @@ TEST_CASE("a wait ends with the last of its keys, once, whatever was deleted mea
   CHECK_FALSE(store.anyone_waits());
 }
 
-TEST_CASE("a wait for what is there, or for nothing, ends at once", "[store]") {
-  Store store;
-  ask(store, 1, set("k"));
-  ask(store, 1, push("q", "x"));
-  CHECK(ask(store, 1, wait({"k", "q", "k"})) == Lines{"1: stop"});
-  CHECK(ask(store, 1, wait({})) == Lines{"1: stop"});
-}
-
 TEST_CASE("a canceled wait is never answered, and canceling is always", "[store]") {
   Store store;
   ask(store, 1, wait({"a", "b"}));
@@ -165,14 +142,6 @@ TEST_CASE("a canceled wait is never answered, and canceling is always", "[store]
   CHECK(ask(store, 1, {Op::cancel_wait}) == Lines{"1: canceled"});
   CHECK(ask(store, 2, set("a")).empty());
   CHECK(ask(store, 2, set("b")).empty());
-}
-
-TEST_CASE("a second wait replaces the first", "[store]") {
-  Store store;
-  ask(store, 1, wait({"a"}));
-  ask(store, 1, wait({"b"}));
-  CHECK(ask(store, 2, set("a")).empty());
-  CHECK(ask(store, 2, set("b")) == Lines{"1: stop"});
 }
 
 TEST_CASE("a client that is gone is not woken, and does not use up a push", "[store]") {
@@ -191,13 +160,6 @@ TEST_CASE("each push wakes one, the oldest first, and nobody a second time", "[s
   ask(store, 5, wait({"other"}));
   CHECK(ask(store, 9, push("q", "3")) == Lines{"4: stop"});
   CHECK(ask(store, 9, push("q", "4")).empty());
-}
-
-TEST_CASE("a wait for a queue that has something and a key that is missing ends with the key", "[store]") {
-  Store store;
-  ask(store, 1, push("q", "x"));
-  ask(store, 1, wait({"q", "k"}));
-  CHECK(ask(store, 2, set("k")) == Lines{"1: stop"});
 }
 
 TEST_CASE("a queue gives back in order, says how much it had, and is no key", "[store]") {

@@ -23,6 +23,17 @@ LinkReplyPart reply(LinkReplyKind kind, Ticket first, std::uint32_t tickets = 1,
 
 using Ids = std::vector<ClientId>;
 
+void submit(RequestMerger& merger, const std::vector<std::pair<ClientId, Request>>& requests) {
+  for (const auto& [client, request] : requests) merger.submit(client, request);
+}
+
+// What it sends of these.
+std::string batch_of(const std::vector<std::pair<ClientId, Request>>& requests) {
+  RequestMerger merger;
+  submit(merger, requests);
+  return merger.take_batch();
+}
+
 }  // namespace
 
 TEST_CASE("who waits for the same in one batch is asked for once, and each is answered", "[request_merger]") {
@@ -43,11 +54,9 @@ TEST_CASE("who waits for the same in one batch is asked for once, and each is an
 
 TEST_CASE("what was sent is closed: the next askers are asked for anew, when it is answered", "[request_merger]") {
   RequestMerger merger;
-  merger.submit(1, get("k"));
-  merger.submit(2, wait("other"));
+  submit(merger, {{1, get("k")}, {2, wait("other")}});
   merger.take_batch();
-  merger.submit(3, get("k"));
-  merger.submit(4, get("k"));
+  submit(merger, {{3, get("k")}, {4, get("k")}});
   CHECK_FALSE(merger.has_batch());
   merger.on(reply(LinkReplyKind::answer, 1, 1, "x"));
   merger.on({{LinkReplyKind::answer, 2, 1, 2}, "x", false});
@@ -67,51 +76,32 @@ TEST_CASE("what nobody is answered holds up no other", "[request_merger]") {
 
 TEST_CASE("different requests stay apart, and in order", "[request_merger]") {
   RequestMerger merger;
-  merger.submit(1, get("a"));
-  merger.submit(2, wait("a"));
-  merger.submit(3, get("b"));
-  merger.submit(4, get("a"));
-  merger.submit(5, {Op::check, {"a"}});
+  submit(merger, {{1, get("a")}, {2, wait("a")}, {3, get("b")}, {4, get("a")}, {5, {Op::check, {"a"}}}});
   CHECK(merger.take_batch() == sent(get("a"), 2) + sent(wait("a")) + sent(get("b")) + sent({Op::check, {"a"}}));
   CHECK(merger.on(reply(LinkReplyKind::answer, 2, 1, "x")).of_bytes == Ids{4});
   CHECK(merger.on(reply(LinkReplyKind::answer, 4, 1, "x")).of_bytes == Ids{3});
 }
 
 TEST_CASE("what changes something is never shared", "[request_merger]") {
-  RequestMerger merger;
-  std::string expected;
   for (const Request& request : {add("k"), Request{Op::queue_pop, {"k"}}, Request{Op::barrier, {"k"}, {}, 2},
                                  Request{Op::delete_key, {"k"}}, Request{Op::compare_set, {"k"}, {"a", "b"}}})
-    for (ClientId client = 1; client <= 2; ++client) {
-      merger.submit(client, request);
-      expected += sent(request);
-    }
-  CHECK(merger.take_batch() == expected);
+    CHECK(batch_of({{1, request}, {2, request}}) == sent(request) + sent(request));
 }
 
 TEST_CASE("nobody joins across a change of what is read", "[request_merger]") {
-  RequestMerger merger;
-  merger.submit(1, get("k"));
-  merger.submit(2, set("other"));
-  merger.submit(3, get("k"));
-  merger.submit(4, set("k"));
-  merger.submit(5, get("k"));
-  merger.submit(6, get("k"));
-  CHECK(merger.take_batch() == sent(get("k"), 2) + sent(set("other")) + sent(set("k")) + sent(get("k"), 2));
+  CHECK(batch_of({{1, get("k")}, {2, set("other")}, {3, get("k")}, {4, set("k")}, {5, get("k")}, {6, get("k")}}) ==
+        sent(get("k"), 2) + sent(set("other")) + sent(set("k")) + sent(get("k"), 2));
 }
 
 TEST_CASE("nobody's request overtakes an earlier one of its own", "[request_merger]") {
-  RequestMerger merger;
-  merger.submit(1, get("k"));
-  merger.submit(2, set("mine"));  // "mine" first, then "k": another client may rely on it
-  merger.submit(2, get("k"));
-  CHECK(merger.take_batch() == sent(get("k")) + sent(set("mine")) + sent(get("k")));
+  // "mine" first, then "k": another client may rely on it.
+  CHECK(batch_of({{1, get("k")}, {2, set("mine")}, {2, get("k")}}) ==
+        sent(get("k")) + sent(set("mine")) + sent(get("k")));
 }
 
 TEST_CASE("a reply in parts reaches all askers in parts, and the last part settles them", "[request_merger]") {
   RequestMerger merger;
-  merger.submit(1, get("k"));
-  merger.submit(2, get("k"));
+  submit(merger, {{1, get("k")}, {2, get("k")}});
   merger.take_batch();
   const LinkReplyHead head{LinkReplyKind::answer, 1, 2, 6};
   const auto first = merger.on({head, "abc", false});
@@ -170,8 +160,7 @@ TEST_CASE("a wake-up that crosses the end of its wait still reaches the client",
 
 TEST_CASE("the wait of a client that is gone is ended, whenever that is heard", "[request_merger]") {
   RequestMerger merger;
-  merger.submit(1, wait("a"));
-  merger.submit(2, wait("b"));
+  submit(merger, {{1, wait("a")}, {2, wait("b")}});
   merger.take_batch();
   merger.on(reply(LinkReplyKind::parked, 1));
   merger.forget(1);
@@ -188,8 +177,7 @@ TEST_CASE("the wait of a client that is gone is ended, whenever that is heard", 
 
 TEST_CASE("what a client asked before it was gone still counts", "[request_merger]") {
   RequestMerger merger;
-  merger.submit(1, set("k"));
-  merger.submit(1, add("n"));
+  submit(merger, {{1, set("k")}, {1, add("n")}});
   merger.forget(1);
   CHECK(merger.take_batch() == sent(set("k")) + sent(add("n")));
   const auto receivers = merger.on(reply(LinkReplyKind::answer, 2, 1, "12345678"));

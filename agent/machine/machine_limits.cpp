@@ -1,4 +1,4 @@
-#include "agent/machine_limits.h"
+#include "agent/machine/machine_limits.h"
 
 #include <sys/statvfs.h>
 #include <sys/timex.h>
@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "agent/diagnosis/oom_count.h"
-#include "agent/nvml.h"
+#include "agent/machine/nvml.h"
 
 namespace ddprun::agent {
 namespace {

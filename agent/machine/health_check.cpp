@@ -1,4 +1,4 @@
-#include "agent/health_check.h"
+#include "agent/machine/health_check.h"
 
 #include <algorithm>
 #include <mutex>

@@ -1,9 +1,10 @@
 // --preemption-probe: when its command runs and what its end means, as a value; then with real files and commands.
-#include "agent/preemption_probe.h"
+#include "agent/machine/preemption_probe.h"
 
 #include <sys/wait.h>
 
 #include <csignal>
+#include <memory>
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
@@ -37,13 +38,9 @@ class ProbeRun {
   ProbeRun& operator=(const ProbeRun&) = delete;
   // Runs the loop until `done`.
   bool until(const std::function<bool()>& done) {
-    for (const auto end = Clock::now() + kLimit; !done();) {
-      if (Clock::now() > end) return false;
-      io_.run_one_for(10ms);
-      io_.restart();
-    }
-    return true;
+    return eventually([&] { return io_.restart(), io_.poll(), done(); }, kLimit);
   }
+  void run_once() { io_.run_one(); }
   std::string says() {
     REQUIRE(until([this] { return !said_.empty(); }));
     return said_;
@@ -89,11 +86,12 @@ TEST_CASE("a probe's exit code 0 says that the machine is being preempted, and n
     return schedule.ended(status, t0 + 1s);
   };
   CHECK(answer(ExitStatus{}) == ProbeAnswer::preempted);
-  for (const auto& end :
-       std::vector<std::optional<ExitStatus>>{ExitStatus{.code = 1}, ExitStatus{.signal = SIGKILL}, {}})
-    CHECK(answer(end) == ProbeAnswer::none);
-  for (const ExitStatus& end : {ExitStatus{.code = 126}, ExitStatus{.code = 127}, ExitStatus{.start_error = 2}})
-    CHECK(answer(end) == ProbeAnswer::cannot_run);
+  CHECK(answer(ExitStatus{.code = 1}) == ProbeAnswer::none);
+  CHECK(answer(ExitStatus{.signal = SIGKILL}) == ProbeAnswer::none);
+  CHECK(answer(std::nullopt) == ProbeAnswer::none);
+  CHECK(answer(ExitStatus{.code = 126}) == ProbeAnswer::cannot_run);
+  CHECK(answer(ExitStatus{.code = 127}) == ProbeAnswer::cannot_run);
+  CHECK(answer(ExitStatus{.start_error = 2}) == ProbeAnswer::cannot_run);
 }
 
 TEST_CASE("a probe that cannot run or takes too long is said once, and tried again", "[probe]") {
@@ -119,11 +117,27 @@ TEST_CASE("a path without blanks that cannot be run is a file, anything else a c
   const auto is_file = [](const std::string& text, bool can_be_run = false) {
     return probe_target(text, [&](const std::string&) { return can_be_run; }).file;
   };
-  for (const char* file : {"/run/preempted", "./preempted", "../preempted"}) CHECK(is_file(file));
+  CHECK(is_file("/run/preempted"));
+  CHECK(is_file("./preempted"));
+  CHECK(is_file("../preempted"));
   CHECK_FALSE(is_file("/usr/local/bin/preempted", true));
-  for (const char* command : {"preempted", "/usr/bin/test -e /run/preempted",
-                              "curl -sf http://169.254.169.254/latest/meta-data/spot/instance-action"})
-    CHECK_FALSE(is_file(command));
+  CHECK_FALSE(is_file("preempted"));
+  CHECK_FALSE(is_file("/usr/bin/test -e /run/preempted"));
+  CHECK_FALSE(is_file("curl -sf http://169.254.169.254/latest/meta-data/spot/instance-action"));
+}
+
+TEST_CASE("a file that appears is a notice", "[probe]") {
+  const TempFolder folder;
+  ProbeRun run({folder / "preempted", true});
+  run.run_once();
+  CHECK(run.said().empty());
+  folder.write("preempted", "");
+  CHECK(run.says() == "preempted: " + (folder / "preempted").string() + " exists");
+}
+
+TEST_CASE("a command that exits with 0 is a notice, and its output is not shown", "[probe]") {
+  ProbeRun run({"echo shown; echo shown >&2; true", false});
+  CHECK(run.says() == "preempted: the preemption probe 'echo shown; echo shown >&2; true' exited with 0");
 }
 
 TEST_CASE("a command that cannot be run is named", "[probe]") {

@@ -1,4 +1,5 @@
-// --allow-chaos: faults that a user has this node suffer. The coordinator says which.
+#include "agent/faults/faults.h"
+
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -6,8 +7,7 @@
 #include <fstream>
 #include <utility>
 
-#include "agent/agent.h"
-#include "agent/process/process_table.h"
+#include "rendezvous/coordination/act.h"
 
 namespace ddprun::agent {
 namespace {
@@ -45,47 +45,43 @@ rlim_t limit(pid_t pid, __rlimit_resource resource, rlim_t most) {
 
 }  // namespace
 
-void Agent::inject(const rendezvous::InjectFault& message) {
-  const std::string why_not = try_to_inject(message);
+Faults::Faults(asio::io_context& io, bool allowed, Hooks hooks)
+    : allowed_(allowed), hooks_(std::move(hooks)), timer_(io) {}
+
+void Faults::inject(const rendezvous::Fault& fault, std::optional<int> first_rank) {
+  const std::string why_not = try_to_inject(fault, first_rank);
   if (why_not.empty()) return;
-  declined_fault_ = message.fault.id;
-  pipes_.print("ddprun: chaos: not done, as " + why_not + ".\n");
+  declined_ = fault.id;
+  hooks_.print("ddprun: chaos: not done, as " + why_not + ".\n");
 }
 
-std::string Agent::try_to_inject(const rendezvous::InjectFault& message) {
-  if (!options_.allow_chaos) return "this node was not started with --allow-chaos";
-  if (!seat_ || supervisor_.running_round() != message.round) return "its round is over";
-  const rendezvous::Fault& fault = message.fault;
-  pipes_.print("ddprun: chaos: " + in_words(fault) + ".\n");
-  if (fault.kind == FaultKind::cut) return contact_.coordination().cut(fault.time), "";
-  if (fault.kind == FaultKind::preempt) {
-    if (contact_.signal() != 0) return "this node leaves already";
-    return dispatch(Signalled{SIGTERM}), "";
-  }
+std::string Faults::try_to_inject(const rendezvous::Fault& fault, std::optional<int> first_rank) {
+  if (!allowed_) return "this node was not started with --allow-chaos";
+  if (!first_rank) return "its round is over";
+  hooks_.print("ddprun: chaos: " + in_words(fault) + ".\n");
+  if (fault.kind == FaultKind::cut) return hooks_.cut(fault.time), "";
+  if (fault.kind == FaultKind::preempt) return hooks_.preempt() ? "" : "this node leaves already";
   const std::string rank = "rank " + std::to_string(fault.rank);
-  const int local_rank = fault.rank - seat_->first_rank;
-  const auto worker = workers_.records().find(local_rank);
-  if (worker == workers_.records().end() || worker->second.status || worker->second.pid == 0)
-    return rank + " has ended";
-  const pid_t pid = worker->second.pid;
-  if (fault.kind == FaultKind::disk && !survives_large_files(pid))
+  const int local_rank = fault.rank - *first_rank;
+  const auto pid = hooks_.worker(local_rank);
+  if (!pid) return rank + " has ended";
+  if (fault.kind == FaultKind::disk && !survives_large_files(*pid))
     return rank + " would be ended by SIGXFSZ; a program that ignores it gets an error instead";
-  carry_out(faults_.begin(fault, local_rank, pid, Clock::now()));
-  await_faults();
+  carry_out(table_.begin(fault, local_rank, *pid, Clock::now()));
+  await();
   return {};
 }
 
 // Of workers that still live: a process id may belong to somebody else later.
-void Agent::carry_out(const std::vector<FaultTable::Deed>& deeds) {
+void Faults::carry_out(const std::vector<FaultTable::Deed>& deeds) {
   using Step = FaultTable::Step;
   for (const FaultTable::Deed& deed : deeds) {
-    const auto worker = workers_.records().find(deed.local_rank);
-    if (worker == workers_.records().end() || worker->second.pid != deed.pid || worker->second.status) continue;
     const pid_t pid = deed.pid;
+    if (hooks_.worker(deed.local_rank) != pid) continue;
     if (deed.step == Step::kill) kill(pid, SIGKILL);
     if (deed.step == Step::crash) kill(pid, SIGSEGV);
     if (deed.step == Step::stop) kill(pid, SIGSTOP);
-    if (deed.step == Step::go_on && !suspended_) kill(pid, SIGCONT);
+    if (deed.step == Step::go_on && !hooks_.suspended()) kill(pid, SIGCONT);
     // A second fault of the kind does not take the first one's limit for the worker's own.
     if (deed.step == Step::limit_memory) memory_limits_.emplace(pid, limit(pid, RLIMIT_AS, address_space(pid)));
     if (deed.step == Step::limit_files) file_limits_.emplace(pid, limit(pid, RLIMIT_FSIZE, kFileBytes));
@@ -96,21 +92,21 @@ void Agent::carry_out(const std::vector<FaultTable::Deed>& deeds) {
   }
 }
 
-void Agent::await_faults() {
-  chaos_timer_.cancel();
-  const auto next = faults_.next();
+void Faults::await() {
+  timer_.cancel();
+  const auto next = table_.next();
   if (!next) return;
-  chaos_timer_.expires_at(*next);
-  chaos_timer_.async_wait([this](const asio::error_code& error) {
+  timer_.expires_at(*next);
+  timer_.async_wait([this](const asio::error_code& error) {
     if (error) return;
-    carry_out(faults_.due(Clock::now()));
-    await_faults();
+    carry_out(table_.due(Clock::now()));
+    await();
   });
 }
 
-void Agent::end_faults() {
-  chaos_timer_.cancel();
-  carry_out(faults_.end());
+void Faults::end() {
+  timer_.cancel();
+  carry_out(table_.end());
   memory_limits_.clear();
   file_limits_.clear();
 }

@@ -1,7 +1,7 @@
-#include "agent/diagnosis/traceback_hold.h"
+#include "agent/diagnosis/kept_tracebacks.h"
 
 #include "agent/diagnosis/failure_report.h"
-#include "agent/diagnosis/kept_tracebacks.h"
+#include "agent/diagnosis/traceback_hold.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;
@@ -9,17 +9,6 @@ using namespace ddprun::agent;
 using namespace std::chrono_literals;
 
 namespace {
-
-const std::string kTraceback =
-    "Traceback (most recent call last):\n  File \"t.py\", line 1, in f\nNameError: name 'x'\n";
-const std::string kSyntax = "  File \"t.py\", line 3\n    f(\n     ^\nSyntaxError: '(' was never closed\n";
-
-// What comes out of it in pieces of so many bytes.
-std::string shown(TracebackHold& hold, const std::string& text, std::size_t piece) {
-  std::string out;
-  for (std::size_t at = 0; at < text.size(); at += piece) out += hold.take(text.substr(at, piece));
-  return out;
-}
 
 using Lines = std::vector<std::string>;
 
@@ -39,7 +28,62 @@ struct Rig {
   }
 };
 
+const std::string kTraceback =
+    "Traceback (most recent call last):\n  File \"t.py\", line 1, in f\nNameError: name 'x'\n";
+const std::string kSyntax = "  File \"t.py\", line 3\n    f(\n     ^\nSyntaxError: '(' was never closed\n";
+
+// What comes out of it in pieces of so many bytes.
+std::string shown(TracebackHold& hold, const std::string& text, std::size_t piece) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size(); at += piece) out += hold.take(text.substr(at, piece));
+  return out;
+}
+
 }  // namespace
+
+TEST_CASE("tracebacks that no report has quoted are shown 15 s after the first of them", "[kept_tracebacks]") {
+  const TimePoint now = Clock::now();
+  Rig rig;
+  rig.keep(0, "first", now - 15s);
+  rig.keep(1, "second", now);
+  CHECK(rig.kept.lines_of({1, 0}) == Lines{"first"});
+  rig.poll();
+  CHECK(rig.shown == Lines{"first", "second"});
+  CHECK(rig.kept.lines_of({1, 0}).empty());
+  rig.keep(0, "of the next round", now - 15s);
+  rig.poll();
+  CHECK(rig.shown == Lines{"first", "second", "of the next round"});
+}
+
+TEST_CASE("tracebacks are off the console until their time has come", "[kept_tracebacks]") {
+  Rig rig;
+  rig.keep(0, "first", Clock::now());
+  rig.poll();
+  CHECK(rig.shown.empty());
+  CHECK_FALSE(rig.io.stopped());  // the timer runs
+}
+
+TEST_CASE("a report takes away the tracebacks that it quotes, and shows the others at once", "[kept_tracebacks]") {
+  Rig rig;
+  rig.keep(0, "NameError: x\n", Clock::now());
+  rig.keep(1, "KeyError: y\n", Clock::now());
+  rig.kept.show_unless_quoted("rank 0 exited with code 1\n    | NameError: x\n");
+  CHECK(rig.shown == Lines{"KeyError: y\n"});
+  CHECK(rig.kept.lines_of({1, 1}).empty());
+  rig.poll();
+  CHECK(rig.io.stopped());  // nothing is left to be shown later
+}
+
+TEST_CASE("a report gets a traceback by its lines, but none that is too long for it", "[kept_tracebacks]") {
+  Rig rig;
+  rig.keep(0, "Traceback\n\n  f()\nKeyError: y\n", Clock::now());
+  CHECK(rig.kept.lines_of({1, 0}) == Lines{"Traceback", "  f()", "KeyError: y"});
+  CHECK(rig.kept.lines_of({2, 0}).empty());
+  std::string text;
+  for (int line = 0; line < 61; ++line) text += "line\n";
+  rig.keep(0, text, Clock::now());
+  CHECK(rig.kept.lines_of({1, 0}).empty());
+}
 
 TEST_CASE("a traceback is held from its first line on, whatever pieces it comes in", "[traceback_hold]") {
   for (const std::string mark : {"", "[rank0]: ", "[rank117]: "})
@@ -94,48 +138,4 @@ TEST_CASE("a report quotes a text whose lines it has, whichever rank's they are"
   CHECK_FALSE(quotes(report, "a\nc\n"));
   CHECK_FALSE(quotes(report, "ddprun: the job failed: rank 5.\n"));
   CHECK_FALSE(quotes("", "a\n"));
-}
-
-TEST_CASE("tracebacks that no report has quoted are shown 15 s after the first of them", "[kept_tracebacks]") {
-  const TimePoint now = Clock::now();
-  Rig rig;
-  rig.keep(0, "first", now - 15s);
-  rig.keep(1, "second", now);
-  CHECK(rig.kept.lines_of({1, 0}) == Lines{"first"});
-  rig.poll();
-  CHECK(rig.shown == Lines{"first", "second"});
-  CHECK(rig.kept.lines_of({1, 0}).empty());
-  rig.keep(0, "of the next round", now - 15s);
-  rig.poll();
-  CHECK(rig.shown == Lines{"first", "second", "of the next round"});
-}
-
-TEST_CASE("tracebacks are off the console until their time has come", "[kept_tracebacks]") {
-  Rig rig;
-  rig.keep(0, "first", Clock::now());
-  rig.poll();
-  CHECK(rig.shown.empty());
-  CHECK_FALSE(rig.io.stopped());  // the timer runs
-}
-
-TEST_CASE("a report takes away the tracebacks that it quotes, and shows the others at once", "[kept_tracebacks]") {
-  Rig rig;
-  rig.keep(0, "NameError: x\n", Clock::now());
-  rig.keep(1, "KeyError: y\n", Clock::now());
-  rig.kept.show_unless_quoted("rank 0 exited with code 1\n    | NameError: x\n");
-  CHECK(rig.shown == Lines{"KeyError: y\n"});
-  CHECK(rig.kept.lines_of({1, 1}).empty());
-  rig.poll();
-  CHECK(rig.io.stopped());  // nothing is left to be shown later
-}
-
-TEST_CASE("a report gets a traceback by its lines, but none that is too long for it", "[kept_tracebacks]") {
-  Rig rig;
-  rig.keep(0, "Traceback\n\n  f()\nKeyError: y\n", Clock::now());
-  CHECK(rig.kept.lines_of({1, 0}) == Lines{"Traceback", "  f()", "KeyError: y"});
-  CHECK(rig.kept.lines_of({2, 0}).empty());
-  std::string text;
-  for (int line = 0; line < 61; ++line) text += "line\n";
-  rig.keep(0, text, Clock::now());
-  CHECK(rig.kept.lines_of({1, 0}).empty());
 }

@@ -1,4 +1,4 @@
-#include "agent/preemption_probe.h"
+#include "agent/machine/preemption_probe.h"
 
 #include <unistd.h>
 

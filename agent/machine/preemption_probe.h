@@ -15,7 +15,7 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "agent/probe_schedule.h"
+#include "agent/machine/probe_schedule.h"
 #include "agent/process/shell_command.h"
 
 namespace ddprun::agent {

@@ -1,4 +1,4 @@
-#include "agent/fault_table.h"
+#include "agent/faults/fault_table.h"
 
 #include <algorithm>
 

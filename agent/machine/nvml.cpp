@@ -1,4 +1,4 @@
-#include "agent/nvml.h"
+#include "agent/machine/nvml.h"
 
 #include <dlfcn.h>
 

@@ -1,4 +1,4 @@
-#include "agent/probe_schedule.h"
+#include "agent/machine/probe_schedule.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,12 +1,12 @@
 // --health-check with real commands.
-#include "agent/health_check.h"
+#include "agent/machine/health_check.h"
 
 #include <csignal>
 #include <filesystem>
 #include <memory>
 #include <thread>
 
-#include "agent/machine_limits.h"
+#include "agent/machine/machine_limits.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 
@@ -33,16 +33,15 @@ class Check {
   Check& operator=(const Check&) = delete;
 
   bool until(const std::function<bool()>& done) {
-    for (const auto end = Clock::now() + 20s; !done();) {
-      if (Clock::now() > end) return false;
-      io_.run_one_for(10ms);
-      io_.restart();
-    }
-    return true;
+    return eventually([&] { return io_.restart(), io_.poll(), done(); }, 20s);
   }
   std::string result(std::size_t number) {
     REQUIRE(until([&] { return results_.size() >= number; }));
     return results_[number - 1];
+  }
+  std::string asked(std::size_t number) {
+    health_.check();
+    return result(number);
   }
   HealthCheck& health() { return health_; }
 
@@ -73,8 +72,7 @@ TEST_CASE("a check that fails says why by its last line, and is repeated until i
   const TempFolder folder;
   Check check("echo all is bad; echo GPU 3 is gone >&2; echo x >> " + (folder / "runs").string() + "; test -e " +
               (folder / "ok").string());
-  check.health().check();
-  CHECK(check.result(1) == "exited with code 1: GPU 3 is gone");
+  CHECK(check.asked(1) == "exited with code 1: GPU 3 is gone");
   REQUIRE(check.until([&] { return read_file(folder / "runs").size() >= 6; }));  // reported once
   folder.write("ok", "");
   CHECK(check.result(2) == "passes");
@@ -85,8 +83,7 @@ TEST_CASE("a check that does not end in time is killed with all that it started,
   const TempFolder folder;
   Check check("sleep 60 & echo $! > " + (folder / "pid").string() + "; wait",
               {.run_max = 1s, .retry_first = 60s, .retry_max = 60s});
-  check.health().check();
-  CHECK(check.result(1) == "it did not end in time");
+  CHECK(check.asked(1) == "it did not end in time");
   CHECK(eventually([&] { return kill(std::stoi(read_file(folder / "pid")), 0) != 0; }, 20s));
 }
 
@@ -94,8 +91,16 @@ TEST_CASE("a check that does not end in time is killed with all that it started,
 TEST_CASE("a machine that does not answer has failed", "[health][not-tsan]") {
   Check check("true", {.built_in_max = 50ms, .retry_first = 60s, .retry_max = 60s}, true);
   check.machine().answers_after = 500ms;
-  check.health().check();
-  CHECK(check.result(1) == "its disks or its GPUs do not answer");
+  CHECK(check.asked(1) == "its disks or its GPUs do not answer");
+}
+
+TEST_CASE("after a failure here the last result counts no longer, and the next one is reported", "[health]") {
+  Check check("true");
+  CHECK_FALSE(check.health().passed());
+  CHECK(check.asked(1) == "passes");
+  check.health().suspect();
+  CHECK_FALSE(check.health().passed());
+  CHECK(check.asked(2) == "passes");
 }
 
 TEST_CASE("what the machine lacks is said without asking the command, which is asked when it has it",
@@ -103,16 +108,13 @@ TEST_CASE("what the machine lacks is said without asking the command, which is a
   const TempFolder folder;
   Check check("touch " + (folder / "asked").string(), {}, true);
   check.machine().unfit = "no disk space";
-  check.health().check();
-  CHECK(check.result(1) == "no disk space");
+  CHECK(check.asked(1) == "no disk space");
   CHECK_FALSE(std::filesystem::exists(folder / "asked"));
   Check healthy("touch " + (folder / "asked").string(), {}, true);
-  healthy.health().check();
-  CHECK(healthy.result(1) == "passes");
+  CHECK(healthy.asked(1) == "passes");
   CHECK(std::filesystem::exists(folder / "asked"));
   Check without_command("");
-  without_command.health().check();
-  CHECK(without_command.result(1) == "passes");
+  CHECK(without_command.asked(1) == "passes");
 }
 
 TEST_CASE("a machine is unfit by the first thing that it lacks", "[health]") {

@@ -1,11 +1,11 @@
-// --otlp, and the progress for Kubeflow Trainer: what this node pushes of the job. A failure stops nothing.
+#include "agent/desk/job_pushes.h"
+
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <stdexcept>
 
-#include "agent/agent.h"
 #include "agent/http/http_syntax.h"
 #include "agent/http/https.h"
 #include "agent/process/regular_file.h"
@@ -53,11 +53,14 @@ HttpHeaders bearer(const std::string& token_file) {
 
 }  // namespace
 
-void Agent::start_pushes() {
-  const auto say = [this](const std::string& line) { pipes_.print("ddprun: " + line + ".\n"); };
+JobPushes::JobPushes(asio::io_context& io, PushOptions options, Hooks hooks)
+    : io_(io), options_(std::move(options)), hooks_(std::move(hooks)) {}
+
+void JobPushes::start() {
+  const auto& say = hooks_.say;
   if (const auto& to = options_.otlp)
     otlp_.emplace(io_, Pusher::Options{"metrics", shown(to->url), to->interval, to->within},
-                  Pusher::Hooks{[this](const Pusher::Ready& ready) { collect_otlp(ready); }, say});
+                  Pusher::Hooks{[this](const Pusher::Ready& ready) { collect_metrics(ready); }, say});
   if (!options_.kubeflow) return;
   const auto url = parse_url(options_.kubeflow->url);
   if (const auto* complaint = std::get_if<std::string>(&url))
@@ -68,14 +71,14 @@ void Agent::start_pushes() {
                     Pusher::Hooks{[this](const Pusher::Ready& ready) { collect_progress(ready); }, say});
 }
 
-void Agent::collect_otlp(const Pusher::Ready& ready) {
+void JobPushes::collect_metrics(const Pusher::Ready& ready) {
   OpenTls tls = tls_to(options_.otlp->url, options_.otlp->authority);
-  collect_metrics([this, ready, tls](const MetricsValues& values) {
+  hooks_.metrics([this, ready, tls](const MetricsValues& values) {
     MetricLabels resource = {{"service.name", "ddprun"},
                              {"service.version", options_.version},
-                             {"service.instance.id", options_.logs.host + ":" + std::to_string(getpid())},
-                             {"host.name", options_.logs.host},
-                             {"ddprun.run_id", options_.command.job.run_id}};
+                             {"service.instance.id", options_.host + ":" + std::to_string(getpid())},
+                             {"host.name", options_.host},
+                             {"ddprun.run_id", options_.run_id}};
     for (const auto& one : options_.otlp->attributes)
       if (std::none_of(resource.begin(), resource.end(), [&](const auto& own) { return own.first == one.first; }))
         resource.emplace_back(one.first, one.second);
@@ -84,11 +87,12 @@ void Agent::collect_otlp(const Pusher::Ready& ready) {
   });
 }
 
-// By the node of rank 0, and only of workers that report steps: others may push their own progress.
-void Agent::collect_progress(const Pusher::Ready& ready) {
-  if (!seat_ || seat_->first_rank != 0) return ready({});
+// Only of workers that report steps: others may push their own progress.
+void JobPushes::collect_progress(const Pusher::Ready& ready) {
+  auto report = hooks_.with_rank_0();
+  if (!report) return ready({});
   StatusAnswer here;
-  here.nodes = {report()};
+  here.nodes = {std::move(*report)};
   const JobSummary summary = summary_of(here);
   const auto& spent = here.nodes.front().spent;
   if (summary.total_steps) total_steps_ = summary.total_steps;
@@ -101,7 +105,7 @@ void Agent::collect_progress(const Pusher::Ready& ready) {
   TrainingProgress progress{.step = *last_step_,
                             .steps_total = total_steps_,
                             .steps_per_second = summary.steps_per_second,
-                            .done = succeeded_};
+                            .done = hooks_.succeeded()};
   double samples = 0;
   for (const rendezvous::RankView& rank : here.nodes.front().ranks) samples += rank.samples_per_second;
   if (samples > 0) progress.samples_per_second = samples;
@@ -113,8 +117,7 @@ void Agent::collect_progress(const Pusher::Ready& ready) {
                  tls_to(url, options_.kubeflow->authority_file)});
 }
 
-// The values at the end. A receiver that does not answer delays the end by a second.
-void Agent::push_last(const std::function<void()>& done) {
+void JobPushes::push_last(const std::function<void()>& done) {
   const auto then = [this, done] {
     if (kubeflow_) return kubeflow_->finish(kLastPushWithin, done);
     done();

@@ -1,0 +1,83 @@
+#include "agent/hang/round_account.h"
+
+#include <numeric>
+#include <utility>
+
+#include "rendezvous/coordination/coordinator.h"
+
+namespace ddprun::agent {
+
+RoundAccount::RoundAccount(asio::io_context& io, Hooks hooks) : hooks_(std::move(hooks)), timer_(io) {}
+
+void RoundAccount::begin(const rendezvous::Seat& seat) {
+  seat_ = seat;
+  meter_.begin(Clock::now());
+  spent_.reset();
+  told_ = has_pages_ = false;
+  if (hooks_.on_progress && seat.group_rank == 0) await_progress();
+}
+
+// The step that all ranks here have done.
+void RoundAccount::write_progress() {
+  if (!hooks_.on_progress || !has_pages_ || seat_->group_rank != 0) return;
+  std::optional<JobProgress> least;
+  std::vector<double> losses;
+  for (const Progress& progress : hooks_.workers()) {
+    if (progress.step && (!least || *progress.step < least->step)) least = JobProgress{.step = *progress.step};
+    if (progress.loss) losses.push_back(*progress.loss);
+  }
+  if (!least) return;
+  if (const auto step = hooks_.median_step(); step && *step > Duration::zero())
+    least->steps_per_second = 1 / std::chrono::duration<double>(*step).count();
+  if (!losses.empty())
+    least->loss = std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+  hooks_.on_progress(*least);
+}
+
+void RoundAccount::await_progress() {
+  constexpr std::chrono::seconds kWriteEvery{60};
+  timer_.expires_after(kWriteEvery);
+  timer_.async_wait([this](const asio::error_code& error) {
+    if (error || spent_) return;
+    write_progress();
+    await_progress();
+  });
+}
+
+void RoundAccount::look() {
+  if (!spent_) measure();
+}
+
+// The first worker that reports, else the first that has attached.
+rendezvous::RoundSpent RoundAccount::measure() {
+  Progress first;
+  for (const Progress& progress : has_pages_ ? hooks_.workers() : std::vector<Progress>{}) {
+    if (progress.at || (progress.times && !first.times)) first = progress;
+    if (progress.at) break;
+  }
+  const TimePoint now = Clock::now();
+  meter_.look(first, now);
+  return meter_.spent(now);
+}
+
+std::optional<rendezvous::RoundSpent> RoundAccount::spent() {
+  if (!seat_) return {};
+  return spent_ ? spent_ : measure();
+}
+
+std::optional<rendezvous::RoundSpent> RoundAccount::close() {
+  if (!seat_ || spent_) return {};
+  timer_.cancel();
+  write_progress();
+  spent_ = measure();
+  tell();
+  return spent_;
+}
+
+void RoundAccount::tell(bool again) {
+  if (again) told_ = false;
+  if (!spent_ || told_ || seat_->group_rank >= rendezvous::kSpentTellers) return;
+  told_ = hooks_.tell(seat_->round, *spent_);
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,229 @@
+#include "agent/hang/worker_watch.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "agent/hang/worker_sight.h"
+#include "agent/process/process_state.h"
+#include "rendezvous/coordination/late.h"
+
+namespace ddprun::agent {
+namespace {
+
+constexpr std::chrono::milliseconds kTellEvery{500};  // some become overdue just after the first
+constexpr std::chrono::seconds kStandsStill{1};
+constexpr std::chrono::seconds kStacksLimit{5}, kLastStacksLimit{1};
+constexpr std::size_t kStandingMax = 8;    // of which stacks are taken before they are ended
+constexpr std::size_t kSuspectsMax = 64;   // of which stacks are taken before their standings are told
+constexpr std::chrono::seconds kFresh{8};  // older stacks are taken again
+
+}  // namespace
+
+WorkerWatch::WorkerWatch(asio::io_context& io, HangLimits limits, WorkersSeen workers, Hooks hooks)
+    : on_(limits.any()),
+      workers_(std::move(workers)),
+      hooks_(std::move(hooks)),
+      hangs_(std::move(limits)),
+      timer_(io),
+      io_(io) {}
+
+void WorkerWatch::start(std::vector<std::string> environment) {
+  stacks_.emplace(io_, StackOptions{.environment = std::move(environment)});
+}
+
+void WorkerWatch::begin_round(const rendezvous::Seat& seat) {
+  round_ = seat.round;
+  first_rank_ = seat.first_rank;
+  stacks_taken_.clear();
+  known_stacks_.clear();
+  told_.clear();
+}
+
+void WorkerWatch::workers_run(const rendezvous::Seat& seat) {
+  hangs_.begin_round(seat.workers, seat.world_size, seat.learned, Clock::now());
+  watch();
+}
+
+void WorkerWatch::watch() {
+  if (!on_ || !hooks_.running_round()) return;
+  look();
+  const TimePoint now = Clock::now();
+  if (hangs_.any_overdue() && now - standings_sent_ >= kTellEvery) {
+    standings_sent_ = now;
+    tell_standings();
+  }
+  if (const auto learned = hangs_.news(now)) hooks_.tell_learned(*learned);
+  timer_.expires_at(hangs_.next_look());
+  timer_.async_wait([this](const asio::error_code& error) {
+    if (!error) watch();
+  });
+}
+
+void WorkerWatch::look() {
+  const TimePoint now = Clock::now();
+  std::map<int, WorkerSight> seen;
+  for (const auto& [local_rank, pid] : workers_.running()) {
+    WorkerSight& sight = seen.emplace(local_rank, sight_of(workers_.progress(local_rank))).first->second;
+    const bool stands_still = sight.at && now - *sight.at >= kStandsStill;
+    if (!stands_still) processor_wait_.forget(pid);
+    sight.traced = stands_still && is_traced(pid);
+    sight.starved = stands_still ? processor_wait_.since_last_look(pid) : Duration::zero();
+  }
+  hangs_.look(seen, now);
+  hooks_.on_look(seen);
+}
+
+std::vector<rendezvous::Standing> WorkerWatch::standings() const {
+  std::vector<rendezvous::Standing> out = hangs_.standings();
+  const std::map<int, pid_t> running = workers_.running();
+  for (rendezvous::Standing& one : out) {
+    const auto worker = running.find(one.rank);
+    if (one.age >= kStandsStill && worker != running.end()) add_process_state(worker->second, one);
+    const KnownStacks* known = known_stacks(one.rank);
+    one.stopped |= known && known->stopped;
+    if (one.activity != rendezvous::Activity::wait && known && known->top && known->top->in_collective) {
+      one.activity = rendezvous::Activity::wait;
+      one.collective = known->top->collective;
+    }
+    one.paused |= suspended_;
+    one.rank += first_rank_;
+  }
+  for (const int local_rank : workers_.ended_well())
+    out.push_back({.rank = first_rank_ + local_rank, .activity = rendezvous::Activity::ended});
+  return out;
+}
+
+// A program may not tell that it waits in a collective: its stack shows it. So whoever is late and does not wait is
+// looked at first, all of them at once.
+void WorkerWatch::tell_standings() {
+  if (round_ == 0 || takes_stacks_for_round_ == round_) return;
+  if (suspended_) return send_standings();  // nobody is late, and what is seen now says nothing about later
+  std::vector<int> suspects;
+  std::vector<pid_t> pids;
+  std::vector<std::optional<TimePoint>> since;
+  std::vector<bool> stopped;
+  const std::map<int, pid_t> running = workers_.running();
+  const std::vector<rendezvous::Standing> all = hangs_.standings();
+  const auto late = rendezvous::late_beside(all);
+  for (const rendezvous::Standing& one : all) {
+    if (!late(one) || one.activity == rendezvous::Activity::wait || known_stacks(one.rank)) continue;
+    const auto worker = running.find(one.rank);
+    if (worker == running.end()) continue;
+    if (suspects.size() >= kSuspectsMax) break;
+    suspects.push_back(one.rank);
+    pids.push_back(worker->second);
+    since.push_back(hangs_.last_report(one.rank));
+    stopped.push_back(process_state(pids.back()).letter == 'T');
+  }
+  if (suspects.empty() || stacks_->busy()) return send_standings();
+  takes_stacks_for_round_ = round_;
+  stacks_->take(pids, kStacksLimit,
+                [this, suspects, since, stopped, round = round_](const std::vector<ProcessStacks>& stacks) {
+                  takes_stacks_for_round_ = 0;
+                  if (hooks_.running_round() != round) return;
+                  for (std::size_t i = 0; i < suspects.size(); ++i)
+                    learn_stacks(suspects[i], since[i], stacks[i], stopped[i]);
+                  look();
+                  send_standings();
+                });
+}
+
+const WorkerWatch::KnownStacks* WorkerWatch::known_stacks(int local_rank) const {
+  const auto known = known_stacks_.find(local_rank);
+  if (known == known_stacks_.end() || known->second.since != hangs_.last_report(local_rank)) return nullptr;
+  return Clock::now() - known->second.at < kFresh ? &known->second : nullptr;
+}
+
+// Those that could not be had are tried again.
+void WorkerWatch::learn_stacks(int local_rank, std::optional<TimePoint> since, const ProcessStacks& stacks,
+                               bool stopped) {
+  if (auto top = top_frame(stacks)) known_stacks_[local_rank] = {since, Clock::now(), stacks, std::move(top), stopped};
+}
+
+void WorkerWatch::send_standings() {
+  std::vector<rendezvous::Standing> all = standings();
+  told_.clear();
+  for (const rendezvous::Standing& one : all) {
+    const int local_rank = one.rank - first_rank_;
+    told_[local_rank] = {hangs_.last_report(local_rank), one.activity == rendezvous::Activity::wait};
+  }
+  hooks_.tell_standings(std::move(all));
+}
+
+// After Ctrl-Z nobody is late: the time of waiting begins anew.
+void WorkerWatch::suspend(bool suspended) {
+  suspended_ = suspended;
+  workers_.signal_groups(suspended ? SIGSTOP : SIGCONT);
+  if (suspended) return;
+  hangs_.forgive(Clock::now());
+  known_stacks_.clear();  // of workers that were stopped
+}
+
+// First of all its stack is taken, if it is not known.
+void WorkerWatch::blame(int round, int rank, const std::string& text, bool of_all) {
+  if (round_ != round || hooks_.running_round() != round) return;
+  const int local_rank = rank - first_rank_;
+  const std::map<int, pid_t> running = workers_.running();
+  const auto worker = running.find(local_rank);
+  if (worker == running.end()) return;
+  look();
+  const Blamed blamed{round, local_rank, text, of_all, told_[local_rank]};
+  if (const KnownStacks* known = known_stacks(local_rank))
+    return on_culprits_stacks(blamed, ProcessStacks(known->stacks));
+  stacks_->take({worker->second}, kStacksLimit, [this, blamed](const std::vector<ProcessStacks>& stacks) {
+    on_culprits_stacks(blamed, stacks.front());
+  });
+}
+
+// One that has gone on since is not to blame. If it is in a collective and was not told to be, it waits as the others
+// do. In both cases the coordinator decides anew.
+void WorkerWatch::on_culprits_stacks(const Blamed& blamed, const ProcessStacks& stacks) {
+  const int local_rank = blamed.local_rank;
+  if (hooks_.running_round() != blamed.round || !workers_.running().contains(local_rank)) return;
+  look();
+  if (hangs_.last_report(local_rank) != blamed.told.since) return tell_standings();
+  if (!known_stacks(local_rank)) learn_stacks(local_rank, blamed.told.since, stacks, false);
+  const auto top = top_frame(stacks);
+  if (top && top->in_collective && !blamed.told.waits) return send_standings();
+  keep({local_rank}, {stacks});
+  hooks_.on_hung({blamed.round, local_rank, blamed.text + (top ? "; " + in_words(*top) : ""), blamed.of_all, stacks});
+}
+
+// Why they stand still is lost otherwise.
+bool WorkerWatch::takes_stacks_before(std::function<bool()> then) {
+  if (round_ == 0 || !on_) return false;
+  look();
+  std::vector<int> standing;
+  std::vector<pid_t> pids;
+  const std::map<int, pid_t> running = workers_.running();
+  for (const rendezvous::Standing& one : hangs_.standings()) {
+    const auto worker = running.find(one.rank);
+    if (!one.overdue || stacks_taken_.contains(one.rank) || standing.size() >= kStandingMax || worker == running.end())
+      continue;
+    if (const KnownStacks* known = known_stacks(one.rank)) {
+      keep({one.rank}, {known->stacks});
+      continue;
+    }
+    standing.push_back(one.rank);
+    pids.push_back(worker->second);
+  }
+  if (standing.empty() || stacks_->busy()) return false;
+  stacks_taken_.insert(standing.begin(), standing.end());
+  stacks_->take(pids, kLastStacksLimit,
+                [this, standing, then = std::move(then)](const std::vector<ProcessStacks>& stacks) {
+                  if (then()) keep(standing, stacks);
+                });
+  return true;
+}
+
+void WorkerWatch::take_stacks(std::vector<pid_t> pids, Duration limit, AsyncStacks::OnTaken on_taken) {
+  stacks_->take(std::move(pids), limit, std::move(on_taken));
+}
+
+void WorkerWatch::keep(const std::vector<int>& local_ranks, const std::vector<ProcessStacks>& stacks) {
+  stacks_taken_.insert(local_ranks.begin(), local_ranks.end());
+  hooks_.keep_stacks(local_ranks, stacks);
+}
+
+}  // namespace ddprun::agent

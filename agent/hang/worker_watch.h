@@ -1,0 +1,121 @@
+// Watches whether the workers of this node get on: tells the coordinator how those that do not stand, and finds the one
+// that it blames. hang_watch.h decides who is late; this looks, takes stacks and keeps them.
+//
+// For the thread of the io_context; hooks are called there.
+#pragma once
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "agent/channel/channel_page.h"
+#include "agent/hang/hang_watch.h"
+#include "agent/hang/processor_wait.h"
+#include "agent/stacks/take_stacks.h"
+#include "agent/stacks/top_frame.h"
+#include "rendezvous/coordination/round.h"
+
+namespace ddprun::agent {
+
+// The round's workers, as those see them who watch. Ranks are local.
+struct WorkersSeen {
+  std::function<std::map<int, pid_t>()> running;  // not reaped
+  std::function<std::vector<int>()> ended_well;
+  std::function<Progress(int local_rank)> progress;
+  std::function<void(int signal)> signal_groups;
+};
+
+// A worker that holds up its round.
+struct HungWorker {
+  int round = 0, local_rank = 0;
+  std::string how;      // Failure::how
+  bool of_all = false;  // Failure::of_all
+  ProcessStacks stacks;
+};
+
+class WorkerWatch {
+ public:
+  struct Hooks {
+    std::function<std::optional<int>()> running_round;                      // of which no end was decided
+    std::function<void(std::vector<rendezvous::Standing>)> tell_standings;  // of all workers here; ranks are global
+    std::function<void(const rendezvous::LearnedTimes&)> tell_learned;
+    std::function<void(const HungWorker&)> on_hung;
+    std::function<void(const std::map<int, WorkerSight>&)> on_look;  // whenever the workers' pages were read
+    std::function<void(const std::vector<int>& local_ranks, const std::vector<ProcessStacks>&)> keep_stacks;
+  };
+  WorkerWatch(asio::io_context& io, HangLimits limits, WorkersSeen workers, Hooks hooks);
+
+  // `environment`: of the tools that take stacks.
+  void start(std::vector<std::string> environment);
+  void begin_round(const rendezvous::Seat& seat);
+  // Once all of its workers run.
+  void workers_run(const rendezvous::Seat& seat);
+
+  // Reads all pages.
+  void look();
+  // By the last look; of workers that have ended well, too. Ranks are global.
+  std::vector<rendezvous::Standing> standings() const;
+  std::optional<Duration> median_step() const { return hangs_.median_step(); }
+  // The coordinator asks how they stand: told with the stacks of those that seem to hold up the others.
+  void tell_standings();
+  // The coordinator blames a worker here.
+  void blame(int round, int rank, const std::string& text, bool of_all);
+  // All of them, by a user.
+  void suspend(bool suspended);
+  bool suspended() const { return suspended_; }
+
+  // Before SIGTERM for another one's failure: takes the stacks of those that stand still, then calls `then`, which says
+  // whether the workers still run. False: there is nothing to take, and `then` is not called.
+  bool takes_stacks_before(std::function<bool()> then);
+  void take_stacks(std::vector<pid_t> pids, Duration limit, AsyncStacks::OnTaken on_taken);
+
+ private:
+  struct Told {                           // in the last standings
+    std::optional<TimePoint> since = {};  // its last report then
+    bool waits = false;                   // by its beats or its stack
+  };
+  struct Blamed {
+    int round, local_rank;
+    std::string text;
+    bool of_all;
+    Told told;
+  };
+  struct KnownStacks {
+    std::optional<TimePoint> since;  // its last report then
+    TimePoint at;
+    ProcessStacks stacks;
+    std::optional<TopFrame> top;
+    bool stopped = false;  // by a signal; seen before its threads were stopped for the stacks
+  };
+  void watch();
+  void send_standings();
+  void on_culprits_stacks(const Blamed& blamed, const ProcessStacks& stacks);
+  const KnownStacks* known_stacks(int local_rank) const;  // since its last report, some seconds old; null: none
+  void learn_stacks(int local_rank, std::optional<TimePoint> since, const ProcessStacks& stacks, bool stopped);
+  void keep(const std::vector<int>& local_ranks, const std::vector<ProcessStacks>& stacks);
+
+  const bool on_;  // something is watched
+  const WorkersSeen workers_;
+  const Hooks hooks_;
+  HangWatch hangs_;
+  ProcessorWait processor_wait_;
+  asio::steady_timer timer_;
+  std::optional<AsyncStacks> stacks_;
+  asio::io_context& io_;
+  int round_ = 0, first_rank_ = 0;  // 0: there was none
+  bool suspended_ = false;
+  TimePoint standings_sent_ = {};
+  std::set<int> stacks_taken_;               // of these local ranks, in this round
+  std::map<int, KnownStacks> known_stacks_;  // by local rank
+  int takes_stacks_for_round_ = 0;           // to tell standings with them
+  std::map<int, Told> told_;                 // by local rank
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,60 @@
+#include "launcher/scheduler/scheduler.h"
+
+#include "launcher/cli.h"
+#include "launcher/options.h"
+#include "launcher/print_config.h"
+#include "launcher/scheduler/kubernetes.h"
+#include "launcher/scheduler/slurm.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+using namespace ddprun::launcher;
+
+TEST_CASE("the values of a step are shown with their variables, and the requeues on top", "[scheduler]") {
+  const agent::Environment step{{"SLURM_JOB_ID", "1234"}, {"SLURM_STEP_ID", "0"}, {"SLURM_RESTART_COUNT", "2"}};
+  const std::string shown = print_config(read_command_line({"train"}, {step}).config);
+  INFO(shown);
+  CHECK(shown.find("\n# Slurm has requeued this job 2 times (SLURM_RESTART_COUNT).\n") != std::string::npos);
+  const std::string line = shown.substr(shown.find("\nrdzv-id = ") + 1);
+  CHECK(line.starts_with("rdzv-id = 1234 "));
+  CHECK(line.substr(0, line.find('\n')).ends_with(" # SLURM_JOB_ID"));
+}
+
+TEST_CASE("without a scheduler's variables nothing is asked of the machine", "[scheduler]") {
+  const auto never = []() -> std::string { throw std::logic_error("asked"); };
+  const std::map<std::string, std::string> environment{{"PATH", "/bin"}};
+  const SchedulerValues values = scheduler_values({options(), {}, environment, never, never});
+  CHECK(values.settings.empty());
+  CHECK_FALSE(values.requeues);
+  const std::map<std::string, std::string> pod{{"JOB_COMPLETION_INDEX", "1"}};  // and no --nnodes
+  CHECK(scheduler_values({options(), {}, pod, never, never}).settings.empty());
+}
+
+TEST_CASE("a value that the user gave is not among those of the scheduler", "[scheduler]") {
+  const std::map<std::string, std::string> step{{"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}};
+  const std::vector<settings::Setting> given{{&option("rdzv-id"), "mine", settings::Origin::command_line, "--rdzv-id"}};
+  CHECK(scheduler_values({options(), given, step}).settings.empty());
+  CHECK(scheduler_values({options(), {}, step}).settings.size() == 1);
+}
+
+TEST_CASE("neighbouring jobs and steps meet at ports of their own, below the ephemeral ones", "[scheduler]") {
+  std::set<int> ports;
+  for (std::uint64_t job = 4'000'000; job < 4'000'900; ++job)
+    for (std::uint64_t step = 0; step < 9; ++step) ports.insert(slurm_port(job, step));
+  CHECK(ports.size() == 900 * 9);
+  CHECK(*ports.begin() >= 20'000);
+  CHECK(*ports.rbegin() < 29'000);
+  CHECK(slurm_port(0xffffffff, 0xffffffef) >= 20'000);
+}
+
+TEST_CASE("the first pod is found by the own pod's name and domain", "[scheduler]") {
+  const std::string hosts = "127.0.0.1 localhost\n10.0.0.5\tmnist-13.svc.ns.svc.cluster.local\tmnist-13 # own\n";
+  CHECK(first_pod("mnist-13", "13", hosts) == "mnist-0.svc.ns.svc.cluster.local");
+  CHECK(first_pod("mnist-13", "3", hosts) == "");  // another index than the name's
+  CHECK(first_pod("mnist-1", "1", hosts) == "");   // no line of its own
+  CHECK(first_pod("mnist", "13", hosts) == "");
+  CHECK(first_pod("", "", "") == "");
+  CHECK(first_pod("mnist-2.svc.ns.svc.cluster.local", "2", "") == "mnist-0.svc.ns.svc.cluster.local");
+  CHECK(first_pod("set-workers-0-3", "3", "10.0.0.7 set-workers-0-3.set.default.svc.k8s set-workers-0-3\n") ==
+        "set-workers-0-0.set.default.svc.k8s");
+}
