@@ -78,9 +78,11 @@ Read<HostEntry> read_host_word(const std::string& word) {
 std::string take_attribute(const std::string& key, const std::string& value, HostEntry& entry,
                            std::optional<int>& most) {
   const std::string name = with_underscores(key);
-  if (name != "slots" && name != "max_slots")
-    return "'" + key + "' is unknown: it takes slots=N and max_slots=N behind the host" +
-           did_you_mean(name, {"slots", "max_slots"});
+  if (name != "slots" && name != "max_slots") {
+    const std::string near = did_you_mean(name, {"slots", "max_slots"});
+    return "'" + key + "' is unknown: it takes slots=N and max_slots=N behind the host" + (near.empty() ? "" : ".") +
+           near;
+  }
   const std::optional<int> number = slots(value);
   if (!number) return wrong_slots(value) + ", as in slots=2";
   if (name == "slots" && entry.workers) return "it gives the number of workers twice";

@@ -13,6 +13,8 @@ namespace {
 
 const TimePoint t0{};
 
+using Ids = std::vector<NodeId>;
+
 NodeReady ready(NodeId node, int workers = 1, std::uint16_t port = 1000) {
   return {node, {.workers = workers, .host = "host" + std::to_string(node), .port = port}};
 }
@@ -38,8 +40,10 @@ WorkerFailed by_rule(RuleAction action, WorkerFailed message) {
 
 NodeLost lost(NodeId node, TimePoint workers_until) { return {node, workers_until, "its connection was closed"}; }
 
-std::vector<NodeId> ids(const Round& round) {
-  std::vector<NodeId> out;
+std::string words_of(const EndRound& end) { return (end.planned ? "planned: " : "") + end.reason; }
+
+Ids ids(const Round& round) {
+  Ids out;
   for (const RoundNode& node : round.nodes) out.push_back(node.id);
   return out;
 }
@@ -58,18 +62,24 @@ struct Job {
     return std::get<T>(orders.front());
   }
 
+  // What the last of these nodes brings about by being ready.
+  std::vector<Order> on_ready(const Ids& nodes) {
+    std::vector<Order> orders;
+    for (const NodeId node : nodes) orders = on(ready(node));
+    return orders;
+  }
   // The round that forms as soon as the last of these nodes is ready.
   Round form(const std::vector<NodeReady>& nodes) {
     for (const NodeReady& node : nodes)
       if (&node != &nodes.back()) on(node);
     return only<FormRound>(nodes.back()).round;
   }
-  Round form(const std::vector<NodeId>& nodes) {
+  Round form(const Ids& nodes) {
     std::vector<NodeReady> messages;
     for (const NodeId node : nodes) messages.push_back(ready(node));
     return form(messages);
   }
-  Round run(const std::vector<NodeId>& nodes) { return start(form(nodes)); }
+  Round run(const Ids& nodes) { return start(form(nodes)); }
 
   Round start(const Round& round) {
     for (const NodeId node : ids(round)) on(NodeConfirmed{node, round.number});
@@ -107,7 +117,7 @@ TEST_CASE("a round waits for all nodes and adds up what each brings", "[coordina
   CHECK(job.on(ready(0, 1, 99)).empty());
   const Round round = job.only<FormRound>(ready(1, 2)).round;
   CHECK(round.world_size() == 7);
-  CHECK(ids(round) == std::vector<NodeId>{2, 0, 1});  // as they came
+  CHECK(ids(round) == Ids{2, 0, 1});  // as they came
   CHECK(round.master_host == "host2");
   REQUIRE(round.find(1));
   CHECK(round.find(1)->first_rank == 5);
@@ -134,7 +144,7 @@ TEST_CASE("a node that is lost before it has confirmed costs the round, and no w
   CHECK(job.on(NodeGone{1}).empty());
   const Round next = job.only<FormRound>(ready(0)).round;
   CHECK(next.number == 2);
-  CHECK(ids(next) == std::vector<NodeId>{0});
+  CHECK(ids(next) == Ids{0});
 }
 
 TEST_CASE("the first round waits for the last call where more nodes may come", "[coordinator]") {
@@ -164,27 +174,22 @@ TEST_CASE("too few nodes in time end the job with the count and the remedy", "[c
 
 TEST_CASE("survivors of a lost node regroup at once, with their ranks closed up", "[coordinator]") {
   Job job({.nodes_min = 2, .nodes_max = 3});
-  CHECK(ids(job.run({7, 5, 9})) == std::vector<NodeId>{7, 5, 9});
-  const EndRound end = job.only<EndRound>(lost(5, job.now + 6s));
-  CHECK_FALSE(end.planned);
-  CHECK(end.reason == "host5 was lost: its connection was closed");
-  job.on(ready(9));
-  CHECK(job.on(ready(7)).empty());  // its workers may live
+  CHECK(ids(job.run({7, 5, 9})) == Ids{7, 5, 9});
+  CHECK(words_of(job.only<EndRound>(lost(5, job.now + 6s))) == "host5 was lost: its connection was closed");
+  CHECK(job.on_ready({9, 7}).empty());  // its workers may live
   CHECK(job.coordinator.attendance()->awaited == std::vector<std::string>{"host5"});
   SECTION("until they are known to be dead") {
     const Round round = job.only<FormRound>(NodeGone{5}).round;
-    CHECK(ids(round) == std::vector<NodeId>{7, 9});
+    CHECK(ids(round) == Ids{7, 9});
     CHECK(round.ledger.counts == RestartCounts{.lost_nodes = 1});
     CHECK(seats(round)[1].restarts == 0);
   }
   SECTION("or their time is over") {
     CHECK(job.on(CoordinatorTick{}, 5s).empty());
     CHECK(job.coordinator.next_deadline() == job.now + 1s);
-    CHECK(ids(job.only<FormRound>(CoordinatorTick{}, 1s).round) == std::vector<NodeId>{7, 9});
+    CHECK(ids(job.only<FormRound>(CoordinatorTick{}, 1s).round) == Ids{7, 9});
   }
-  SECTION("or it is back without them") {
-    CHECK(ids(job.only<FormRound>(ready(5)).round) == std::vector<NodeId>{7, 5, 9});
-  }
+  SECTION("or it is back without them") { CHECK(ids(job.only<FormRound>(ready(5)).round) == Ids{7, 5, 9}); }
 }
 
 TEST_CASE("too few survivors wait for others, and a newcomer takes the lost one's place", "[coordinator]") {
@@ -192,7 +197,7 @@ TEST_CASE("too few survivors wait for others, and a newcomer takes the lost one'
   job.run({0, 1});
   job.on(lost(1, job.now));
   CHECK(job.on(ready(0)).empty());
-  CHECK(ids(job.only<FormRound>(ready(4), 100s).round) == std::vector<NodeId>{0, 4});
+  CHECK(ids(job.only<FormRound>(ready(4), 100s).round) == Ids{0, 4});
 }
 
 TEST_CASE("too few survivors end the job when nobody comes in time", "[coordinator]") {
@@ -208,8 +213,7 @@ TEST_CASE("a coordinator that begins waits for who looks for another one, until 
           "[coordinator]") {
   Job job(fixed(2));
   CHECK(job.on(JobElsewhere{7, 4}).empty());
-  job.on(ready(0));
-  CHECK(job.on(ready(1)).empty());
+  CHECK(job.on_ready({0, 1}).empty());
   SECTION("it gives up") { CHECK(job.only<FormRound>(JobAbandoned{7}).round.number == 5); }
   SECTION("it asks no more") {
     CHECK(job.coordinator.next_deadline() == t0 + kSearchRetryWithin);
@@ -229,7 +233,7 @@ TEST_CASE("a node that gave up its part comes as another one, and takes its own 
   Job job({.nodes_min = 2, .nodes_max = 2, .fixed_ranks = true});
   job.start(job.form({requesting(10, 0), requesting(11, 1)}));
   CHECK(has<EndRound>(job.on(JobAbandoned{11})));
-  CHECK(ids(job.form({requesting(10, 0), requesting(12, 1)})) == std::vector<NodeId>{10, 12});
+  CHECK(ids(job.form({requesting(10, 0), requesting(12, 1)})) == Ids{10, 12});
 }
 
 TEST_CASE("workers of another job's round of the same number are called back", "[coordinator]") {
@@ -243,11 +247,9 @@ TEST_CASE("a node that joins ends the round politely and is in the next one", "[
   Job job({.nodes_min = 1, .nodes_max = 3});
   job.on(ready(0));
   job.start(job.only<FormRound>(CoordinatorTick{}, 30s).round);
-  const EndRound end = job.only<EndRound>(ready(1), 100s);
-  CHECK(end.planned);
-  CHECK(end.reason == "host1 joins");
+  CHECK(words_of(job.only<EndRound>(ready(1), 100s)) == "planned: host1 joins");
   const Round round = job.only<FormRound>(ready(0)).round;
-  CHECK(ids(round) == std::vector<NodeId>{0, 1});
+  CHECK(ids(round) == Ids{0, 1});
   CHECK(round.ledger.counts == RestartCounts{.resizes = 1});
 }
 
@@ -258,7 +260,7 @@ TEST_CASE("a node too many is a spare, takes over when one is lost, and ends wit
   SECTION("needed") {
     job.only<EndRound>(lost(0, job.now));
     job.on(NodeGone{0});
-    CHECK(ids(job.only<FormRound>(ready(1)).round) == std::vector<NodeId>{1, 2});
+    CHECK(ids(job.only<FormRound>(ready(1)).round) == Ids{1, 2});
   }
   SECTION("not needed") {
     job.on(NodeDone{0, 1});
@@ -269,19 +271,15 @@ TEST_CASE("a node too many is a spare, takes over when one is lost, and ends wit
 TEST_CASE("a node that leaves is let go when its workers are gone, where enough others stay", "[coordinator]") {
   Job job({.nodes_min = 2, .nodes_max = 3});
   job.run({0, 1, 2});
-  const EndRound end = job.only<EndRound>(NodeLeaves{1, SIGTERM});
-  CHECK(end.planned);
-  CHECK(end.reason == "host1 leaves");
+  CHECK(words_of(job.only<EndRound>(NodeLeaves{1, SIGTERM})) == "planned: host1 leaves");
   CHECK(job.on(NodeLeaves{1, SIGTERM}).empty());
-  job.on(ready(0));
-  job.on(ready(2));
-  const std::vector<Order> orders = job.on(ready(1));
+  const std::vector<Order> orders = job.on_ready({0, 2, 1});
   REQUIRE(orders.size() == 2);
   const auto& dismissed = std::get<Dismiss>(orders[0]);
   CHECK(dismissed.node == 1);
   CHECK(dismissed.outcome.verdict == Verdict::interrupted);
   CHECK(dismissed.outcome.signal == SIGTERM);
-  CHECK(ids(std::get<FormRound>(orders[1]).round) == std::vector<NodeId>{0, 2});
+  CHECK(ids(std::get<FormRound>(orders[1]).round) == Ids{0, 2});
 }
 
 TEST_CASE("a node that was out of reach is told that its round is over, and is waited for", "[coordinator]") {
@@ -293,7 +291,7 @@ TEST_CASE("a node that was out of reach is told that its round is over, and is w
   CHECK(recall.node == 1);
   CHECK(recall.round == 1);
   CHECK(job.on(CoordinatorTick{}, 7s).empty());  // its workers live: the fence is its own word now
-  CHECK(ids(job.only<FormRound>(ready(1)).round) == std::vector<NodeId>{0, 1});
+  CHECK(ids(job.only<FormRound>(ready(1)).round) == Ids{0, 1});
 }
 
 TEST_CASE("a node whose rank went to another while it was away is let go once its workers are gone", "[coordinator]") {
@@ -307,7 +305,7 @@ TEST_CASE("a node whose rank went to another while it was away is let go once it
   const std::vector<Order> orders = job.on(requesting(1, 1));
   REQUIRE(orders.size() == 2);
   CHECK(std::get<Dismiss>(orders[0]).outcome.verdict == Verdict::refused);
-  CHECK(ids(std::get<FormRound>(orders[1]).round) == std::vector<NodeId>{0, 2});
+  CHECK(ids(std::get<FormRound>(orders[1]).round) == Ids{0, 2});
 }
 
 TEST_CASE("a node that leaves ends the job where too few would stay", "[coordinator]") {
@@ -343,10 +341,9 @@ TEST_CASE("a node that is done may go, but not group rank 0's, which has the sto
 
 TEST_CASE("in a static job the node rank is the group rank", "[coordinator]") {
   Job job({.nodes_min = 3, .nodes_max = 3, .fixed_ranks = true});
-  CHECK(ids(job.start(job.form({requesting(10, 2), requesting(11, 0), requesting(12, 1)}))) ==
-        std::vector<NodeId>{11, 12, 10});
+  CHECK(ids(job.start(job.form({requesting(10, 2), requesting(11, 0), requesting(12, 1)}))) == Ids{11, 12, 10});
   job.on(lost(11, job.now));
-  CHECK(ids(job.form({requesting(12, 1), requesting(10, 2), requesting(13, 0)})) == std::vector<NodeId>{13, 12, 10});
+  CHECK(ids(job.form({requesting(12, 1), requesting(10, 2), requesting(13, 0)})) == Ids{13, 12, 10});
 }
 
 TEST_CASE("a node rank that another node has, or that there is not, is refused with both names", "[coordinator]") {
@@ -363,32 +360,31 @@ TEST_CASE("a node rank that another node has, or that there is not, is refused w
 
 TEST_CASE("a spare of a static job has a rank above the others, and takes the place of a lost node", "[coordinator]") {
   Job job({.nodes_min = 2, .nodes_max = 2, .spares = 1, .fixed_ranks = true});
-  CHECK(ids(job.start(job.form({requesting(10, 0), requesting(11, 1)}))) == std::vector<NodeId>{10, 11});
+  CHECK(ids(job.start(job.form({requesting(10, 0), requesting(11, 1)}))) == Ids{10, 11});
   CHECK(job.on(requesting(12, 2)).empty());  // it waits
   CHECK(job.only<Dismiss>(requesting(13, 3)).outcome.reason ==
         "node rank 3 of host13 is not one of the job's 3 (0 to 2)");
   job.on(lost(11, job.now));
-  CHECK(ids(job.start(job.only<FormRound>(requesting(10, 0)).round)) == std::vector<NodeId>{10, 12});
+  CHECK(ids(job.start(job.only<FormRound>(requesting(10, 0)).round)) == Ids{10, 12});
   CHECK(job.on(requesting(14, 1)).empty());  // the lost one's machine: now the spare
 }
 
 TEST_CASE("a job does not wait for a node while a spare is there", "[coordinator]") {
   Job job({.nodes_min = 2, .nodes_max = 2, .spares = 1, .fixed_ranks = true});
-  CHECK(ids(job.form({requesting(12, 2), requesting(10, 0)})) == std::vector<NodeId>{10, 12});
+  CHECK(ids(job.form({requesting(12, 2), requesting(10, 0)})) == Ids{10, 12});
 }
 
 TEST_CASE("in an elastic job the node rank is a wish: survivors keep their order, and their head stays",
           "[coordinator]") {
   Job job({.nodes_min = 1, .nodes_max = 3});
-  CHECK(ids(job.start(job.form({requesting(30, 3), requesting(20, 2), requesting(10, 1)}))) ==
-        std::vector<NodeId>{10, 20, 30});
+  CHECK(ids(job.start(job.form({requesting(30, 3), requesting(20, 2), requesting(10, 1)}))) == Ids{10, 20, 30});
   SECTION("one from the middle comes back to it") {
     job.on(lost(20, job.now));
-    CHECK(ids(job.form({requesting(21, 2), requesting(10, 1), requesting(30, 3)})) == std::vector<NodeId>{10, 21, 30});
+    CHECK(ids(job.form({requesting(21, 2), requesting(10, 1), requesting(30, 3)})) == Ids{10, 21, 30});
   }
   SECTION("the head's place is taken") {
     job.on(lost(10, job.now));
-    CHECK(ids(job.form({requesting(11, 1), requesting(20, 2), requesting(30, 3)})) == std::vector<NodeId>{20, 11, 30});
+    CHECK(ids(job.form({requesting(11, 1), requesting(20, 2), requesting(30, 3)})) == Ids{20, 11, 30});
   }
 }
 
@@ -398,7 +394,7 @@ TEST_CASE("a loss that is noticed when its workers are long dead holds nobody up
   job.only<EndRound>(failure(1, {.code = 1}, 7));
   job.now += 5min;
   for (const NodeId node : {7, 9}) job.on(ready(node));
-  CHECK(ids(job.only<FormRound>(lost(5, job.now - 1s)).round) == std::vector<NodeId>{7, 9});
+  CHECK(ids(job.only<FormRound>(lost(5, job.now - 1s)).round) == Ids{7, 9});
 }
 
 TEST_CASE("people can be told who is there and who is waited for", "[coordinator]") {
@@ -427,7 +423,7 @@ TEST_CASE("of a static job the ranks that nobody has are named, the first of the
 TEST_CASE("of many nodes that are waited for some are named and the others counted", "[coordinator]") {
   const int many = static_cast<int>(kAwaitedNamesMax) + 10;
   Job job(fixed(many));
-  std::vector<NodeId> nodes;
+  Ids nodes;
   for (int i = 0; i < many; ++i) nodes.push_back(static_cast<NodeId>(i));
   job.run(nodes);
   job.on(failure(1, {.code = 1}));
@@ -529,12 +525,12 @@ TEST_CASE("a machine where workers fail too often is left out while enough other
     return job.on(ready(1), 1min);
   };
   const Round second = std::get<FormRound>(fail_on_1(1).front()).round;
-  CHECK(ids(second) == std::vector<NodeId>{0, 1, 2});
+  CHECK(ids(second) == Ids{0, 1, 2});
   job.start(second);
   const std::vector<Order> orders = fail_on_1(2);
   REQUIRE(orders.size() == 2);
   const Round third = std::get<FormRound>(orders[0]).round;
-  CHECK(ids(third) == std::vector<NodeId>{0, 2});
+  CHECK(ids(third) == Ids{0, 2});
   CHECK(third.ledger.excluded.front().host == "host1");
   CHECK(std::get<Exclude>(orders[1]).node == 1);
   CHECK(std::get<Exclude>(orders[1]).why == "failures of workers there: 2 in 1 h");
@@ -548,23 +544,19 @@ TEST_CASE("a machine where workers fail too often is left out while enough other
   }
   SECTION("and joins again when its time is over") {
     CHECK(job.coordinator.next_deadline() == job.now + 29min);  // a minute passed until the round formed
-    const EndRound end = job.only<EndRound>(CoordinatorTick{}, 29min);
-    CHECK(end.planned);
-    CHECK(end.reason == "host1 joins again");
-    CHECK(ids(job.form({0, 2})) == std::vector<NodeId>{0, 2, 1});
+    CHECK(words_of(job.only<EndRound>(CoordinatorTick{}, 29min)) == "planned: host1 joins again");
+    CHECK(ids(job.form({0, 2})) == Ids{0, 2, 1});
   }
   SECTION("but is taken where too few others are left") {
     job.on(lost(2, job.now + 5s));
-    CHECK(ids(job.only<FormRound>(ready(0), 5s).round) == std::vector<NodeId>{0, 1});
+    CHECK(ids(job.only<FormRound>(ready(0), 5s).round) == Ids{0, 1});
   }
   SECTION("and a coordinator that takes over knows it") {
     Job other(policy);
     other.coordinator = Coordinator(policy, job.now, 0, 2, {1, third, job.now + 5s, 10min});
     other.now = job.now;
-    other.on(ready(0));
-    other.on(ready(1));
-    const std::vector<Order> formed = other.on(ready(2));
-    CHECK(ids(std::get<FormRound>(formed.front()).round) == std::vector<NodeId>{0, 2});
+    const std::vector<Order> formed = other.on_ready({0, 1, 2});
+    CHECK(ids(std::get<FormRound>(formed.front()).round) == Ids{0, 2});
   }
 }
 
@@ -574,7 +566,7 @@ TEST_CASE("a machine is left out only where the others are a quorum of the round
   job.run({0, 1});
   // On the coordinator's own node.
   job.only<EndRound>(by_rule(RuleAction::restart_elsewhere, failure(1, {.signal = SIGBUS}, 0)));
-  CHECK(ids(job.form({0, 1})) == std::vector<NodeId>{0, 1});
+  CHECK(ids(job.form({0, 1})) == Ids{0, 1});
 }
 
 TEST_CASE("where the others are no quorum, a node that is unfit is waited for, until the limit", "[coordinator]") {
@@ -602,9 +594,8 @@ TEST_CASE("a rule excludes a machine at its first failure", "[coordinator]") {
   Job job({.nodes_min = 1, .nodes_max = 2});
   job.run({0, 1});
   job.only<EndRound>(by_rule(RuleAction::restart_elsewhere, failure(1, {.signal = SIGBUS}, 1)));
-  job.on(ready(0));
-  const std::vector<Order> orders = job.on(ready(1));
-  CHECK(ids(std::get<FormRound>(orders.front()).round) == std::vector<NodeId>{0});
+  const std::vector<Order> orders = job.on_ready({0, 1});
+  CHECK(ids(std::get<FormRound>(orders.front()).round) == Ids{0});
   CHECK(std::get<Exclude>(orders.back()).why == "a rule says restart-elsewhere");
 }
 
@@ -651,15 +642,10 @@ TEST_CASE("the node of a straggler is replaced by a spare, or left out while eno
   const std::vector<Order> orders = until_one_is_named(job, 1);
   REQUIRE(orders.size() == 2);
   CHECK(std::get<ReportPace>(orders[0]).then.empty());
-  const EndRound end = std::get<EndRound>(orders[1]);
-  CHECK(end.planned);
-  CHECK(end.reason == "host1 is left out (--stragglers=replace)");
+  CHECK(words_of(std::get<EndRound>(orders[1])) == "planned: host1 is left out (--stragglers=replace)");
   CHECK(job.coordinator.ledger().counts().crashes == 0);
-  job.on(ready(0));
-  job.on(ready(1));
-  const std::vector<Order> formed = job.on(ready(2));
-  CHECK(ids(std::get<FormRound>(formed.at(0)).round) ==
-        (spare ? std::vector<NodeId>{0, 2, 3} : std::vector<NodeId>{0, 2}));
+  const std::vector<Order> formed = job.on_ready({0, 1, 2});
+  CHECK(ids(std::get<FormRound>(formed.at(0)).round) == (spare ? Ids{0, 2, 3} : Ids{0, 2}));
   CHECK(std::get<Exclude>(formed.at(1)).node == 1);
 }
 
@@ -693,11 +679,11 @@ TEST_CASE("a node that does not pass its health check is in no round until it do
   CHECK(job.coordinator.attendance()->awaited == std::vector<std::string>{"host1 (exit code 1: no memory on GPU 3)"});
   CHECK(job.on(ready(2)).empty());  // last call
   const Round first = job.only<FormRound>(CoordinatorTick{}, 5s).round;
-  CHECK(ids(first) == std::vector<NodeId>{0, 2});
+  CHECK(ids(first) == Ids{0, 2});
   job.start(first);
   CHECK(job.on(sick).empty());
   CHECK(job.only<EndRound>(ready(1)).reason == "host1 joins");
-  CHECK(ids(job.form({0, 2})) == std::vector<NodeId>{0, 2, 1});
+  CHECK(ids(job.form({0, 2})) == Ids{0, 2, 1});
 }
 
 TEST_CASE("a job whose nodes do not pass their health checks in time ends", "[coordinator]") {
@@ -795,7 +781,7 @@ TEST_CASE("an interruption ends the job in every state", "[coordinator]") {
 
 namespace {
 
-Round record_of(const std::vector<NodeId>& nodes, NodeId coordinator, int number) {
+Round record_of(const Ids& nodes, NodeId coordinator, int number) {
   Round round{.number = number, .coordinator = coordinator};
   for (const NodeId id : nodes)
     round.nodes.push_back(
@@ -827,15 +813,14 @@ TEST_CASE("an elected coordinator calls back who still works for the one before,
   CHECK(round.number == 5);
   CHECK(round.term == 1);
   CHECK(round.coordinator == 2);
-  CHECK(ids(round) == std::vector<NodeId>{2, 3});
+  CHECK(ids(round) == Ids{2, 3});
   CHECK(round.ledger.counts == RestartCounts{.crashes = 2, .lost_nodes = 1});
   CHECK(round.previous_electorates == std::vector<Electorate>{{1, {2, 3}}});  // of round 4, without the gone node
 }
 
 TEST_CASE("an elected coordinator waits as long as workers out of its reach may live", "[coordinator]") {
   Successor job({.nodes_min = 2, .nodes_max = 3}, 2, record_of({1, 2, 3}, 1, 4));
-  job.on(ready(2));
-  CHECK(job.on(ready(3)).empty());
+  CHECK(job.on_ready({2, 3}).empty());
   REQUIRE(job.coordinator.next_deadline() == t0 + 6s);
   CHECK(job.only<FormRound>(CoordinatorTick{}, 6s).round.number == 5);
 }
@@ -934,12 +919,11 @@ TEST_CASE("no round forms without a quorum of the last one, except of those that
   job.coordinator = Coordinator({.nodes_min = 2, .nodes_max = 5}, t0, 0, 1);
   job.run({1, 2, 3, 4, 5});
   for (const NodeId node : {3, 4, 5}) job.on(lost(node, job.now + 6s));
-  job.on(ready(1));
-  CHECK(job.on(ready(2)).empty());
+  CHECK(job.on_ready({1, 2}).empty());
   CHECK(job.on(CoordinatorTick{}, 7s).empty());  // their workers are dead; they may have elected another coordinator
   CHECK(job.on(ready(8)).empty());               // who was not there cannot help
   const Round round = job.only<FormRound>(NodeGone{3}).round;  // now half of four, with the coordinator
-  CHECK(ids(round) == std::vector<NodeId>{1, 2, 8});
+  CHECK(ids(round) == Ids{1, 2, 8});
   CHECK(round.previous_electorates == std::vector<Electorate>{{1, {1, 2, 4, 5}}});
 }
 
@@ -967,13 +951,11 @@ TEST_CASE("a coordinator whose node leaves forms the next round for another one,
   job.coordinator = Coordinator(policy, t0, 0, 1);
   job.run({1, 2, 3});
   CHECK(job.only<EndRound>(NodeLeaves{1, SIGTERM}).planned);
-  job.on(ready(2));
-  job.on(ready(3));
-  const std::vector<Order> orders = job.on(ready(1));
+  const std::vector<Order> orders = job.on_ready({2, 3, 1});
   REQUIRE(orders.size() == 2);
   CHECK(std::get<Dismiss>(orders[0]).node == 1);
   const Round round = std::get<FormRound>(orders[1]).round;
-  CHECK(ids(round) == std::vector<NodeId>{2, 3});
+  CHECK(ids(round) == Ids{2, 3});
   CHECK(round.coordinator == 2);
   job.on(NodeConfirmed{2, 2});
   CHECK(job.only<HandOver>(NodeConfirmed{3, 2}).successor == 2);
@@ -1096,9 +1078,7 @@ TEST_CASE("whoever asks is told of the job, and of every node of the round", "[c
 
 TEST_CASE("a node that is lost, stops, is unfit or excluded is told as such", "[coordinator][status]") {
   Job job({.nodes_min = 2, .nodes_max = 4, .exclusion = {.failures = 1}});
-  std::vector<Order> orders;
-  for (const NodeId node : {1, 2, 3, 4}) orders = job.on(ready(node));
-  job.start(std::get<FormRound>(orders.front()).round);
+  job.run({1, 2, 3, 4});
   job.on(NodeDone{2, 1});
   CHECK(places(job.coordinator.view(job.now)) ==
         std::vector{NodePlace::active, NodePlace::done, NodePlace::active, NodePlace::active});
@@ -1145,11 +1125,7 @@ struct ActedOn : Job {
     }
   }
   // All of the round's nodes have stopped.
-  Round next(const std::vector<NodeId>& nodes) {
-    std::vector<Order> orders;
-    for (const NodeId node : nodes) orders = on(ready(node));
-    return start(order_of<FormRound>(orders).round);
-  }
+  Round next(const Ids& nodes) { return start(order_of<FormRound>(on_ready(nodes)).round); }
   ActDone act(const Act& what) { return order_of<ActDone>(last = on(ActWanted{1, 7, what})); }
 
   std::vector<Order> last;
@@ -1163,9 +1139,7 @@ TEST_CASE("a user restarts a job: its workers save, and nothing is charged", "[c
   CHECK(done.done);
   CHECK(done.serial == 7);
   CHECK(done.text == "the workers save, and round 2 follows");
-  const EndRound& end = order_of<EndRound>(job.last);
-  CHECK(end.planned);
-  CHECK(end.reason == "restarted by alice on n0");
+  CHECK(words_of(order_of<EndRound>(job.last)) == "planned: restarted by alice on n0");
   CHECK(order_of<ReportAct>(job.last).node == 1);
   CHECK_FALSE(job.act(act_of(ActKind::restart)).done);  // no round is under way
   CHECK(job.next({1, 2}).number == 2);
@@ -1185,18 +1159,18 @@ TEST_CASE("a drained node's place goes to a spare, until the node is admitted", 
   CHECK_FALSE(job.act(act_of(ActKind::drain, "host9")).done);
   CHECK(job.act(act_of(ActKind::drain, "host2")).done);
   CHECK(order_of<EndRound>(job.last).planned);
-  CHECK(ids(job.next({1, 2, 3})) == std::vector<NodeId>{1, 3, 4});
+  CHECK(ids(job.next({1, 2, 3})) == Ids{1, 3, 4});
   const JobView view = job.coordinator.view(job.now);
   CHECK(view.nodes.back().place == NodePlace::excluded);
   CHECK(view.nodes.back().why == "drained by alice on n0");
   CHECK_FALSE(job.act(act_of(ActKind::drain, "host2")).done);
   CHECK(job.act(act_of(ActKind::drain, "2")).done);  // a group rank
-  CHECK(ids(job.next({1, 3, 4})) == std::vector<NodeId>{1, 3});
+  CHECK(ids(job.next({1, 3, 4})) == Ids{1, 3});
   CHECK_FALSE(job.act(act_of(ActKind::drain, "host3")).done);  // too few would be left
   CHECK_FALSE(job.act(act_of(ActKind::admit, "host3")).done);
   CHECK(job.act(act_of(ActKind::admit, "host2")).done);
   CHECK(has<EndRound>(job.last));  // there is room
-  CHECK(ids(job.next({1, 3})) == std::vector<NodeId>{1, 3, 2});
+  CHECK(ids(job.next({1, 3})) == Ids{1, 3, 2});
 }
 
 TEST_CASE("a user changes how many nodes rounds have", "[coordinator][ctl]") {
@@ -1209,9 +1183,9 @@ TEST_CASE("a user changes how many nodes rounds have", "[coordinator][ctl]") {
   CHECK_FALSE(has<EndRound>(job.last));                          // nothing changes now
   CHECK_FALSE(job.act(act_of(ActKind::resize, "", 1, 1)).done);  // two of three could go on without the first
   CHECK(job.act(act_of(ActKind::resize, "", 1, 2)).done);
-  CHECK(ids(job.next({1, 2, 3})) == std::vector<NodeId>{1, 2});
+  CHECK(ids(job.next({1, 2, 3})) == Ids{1, 2});
   CHECK(job.act(act_of(ActKind::resize, "", 1, 1)).done);  // half of them, with the coordinator
-  CHECK(ids(job.next({1, 2})) == std::vector<NodeId>{1});
+  CHECK(ids(job.next({1, 2})) == Ids{1});
   CHECK(job.coordinator.view(job.now).nodes.size() == 3);
   CHECK(job.coordinator.view(job.now).nodes_max == 1);
 }

@@ -16,10 +16,7 @@ PeerSource ipv6(std::uint8_t network, std::uint8_t host) {
 }
 
 AdmissionLimits limits(std::size_t all, std::size_t of_a_source) {
-  AdmissionLimits limits;
-  limits.unauthenticated_max = all;
-  limits.unauthenticated_per_source_max = of_a_source;
-  return limits;
+  return {.unauthenticated_max = all, .unauthenticated_per_source_max = of_a_source};
 }
 
 const TimePoint t0{};
@@ -65,22 +62,11 @@ TEST_CASE("who has proved itself, or is gone, takes no place any more", "[admiss
   CHECK(admission.add(4, ipv4(2)) == 2);
 }
 
-TEST_CASE("a member gets in however many silent unauthenticated peers there are", "[admission]") {
-  Admission admission(limits(8, 4));
-  Admission::PeerId id = 0;
-  for (int i = 0; i < 1000; ++i) admission.add(++id, ipv4(static_cast<std::uint8_t>(i % 50)));
-  const Admission::PeerId member = ++id;
-  admission.add(member, ipv4(200));
-  for (int i = 0; i < 6; ++i) CHECK(admission.add(++id, ipv4(static_cast<std::uint8_t>(i))) != member);
-  CHECK(admission.unauthenticated() == 8);
-}
-
 TEST_CASE("a source that fails over and over is shut out, for a while at a time", "[admission]") {
-  AdmissionLimits limits;
-  limits.failures_per_source_max = 10;
-  limits.failures_per_source_per_second = 4;
-  limits.source_block_time = limits.source_block_time_max = 500ms;
-  FailedSources failed(limits);
+  FailedSources failed({.failures_per_source_max = 10,
+                        .failures_per_source_per_second = 4,
+                        .source_block_time = 500ms,
+                        .source_block_time_max = 500ms});
   for (int i = 0; i < 9; ++i) CHECK_FALSE(failed.on_failure(ipv4(1), t0));
   CHECK_FALSE(failed.is_blocked(ipv4(1)));
   CHECK(failed.next_deadline() == TimePoint::max());
@@ -107,10 +93,7 @@ TEST_CASE("a source that fails over and over is shut out, for a while at a time"
 
 TEST_CASE("a source is shut out for twice as long each time, up to a limit, until its failures are forgotten",
           "[admission]") {
-  AdmissionLimits limits;
-  limits.failures_per_source_max = 40;
-  limits.failures_per_source_per_second = 1;
-  FailedSources failed(limits);
+  FailedSources failed({.failures_per_source_max = 40, .failures_per_source_per_second = 1});
   TimePoint now = t0;
   const auto blocked_for = [&] {
     while (!failed.on_failure(ipv4(1), now)) continue;
@@ -127,9 +110,7 @@ TEST_CASE("a source is shut out for twice as long each time, up to a limit, unti
 }
 
 TEST_CASE("sources are let in in the order in which they were shut out", "[admission]") {
-  AdmissionLimits limits;
-  limits.failures_per_source_max = 1;
-  FailedSources failed(limits);
+  FailedSources failed({.failures_per_source_max = 1});
   for (std::uint8_t i = 0; i < 3; ++i) CHECK(failed.on_failure(ipv4(i), t0 + i * 100ms));
   CHECK(failed.blocked() == std::vector{ipv4(2), ipv4(1), ipv4(0)});
   CHECK(failed.unblock_expired(t0 + 1100ms));
@@ -148,11 +129,7 @@ TEST_CASE("where a member comes from, failures count from nothing", "[admission]
 }
 
 TEST_CASE("failures of more sources than are remembered shut nobody else out", "[admission]") {
-  AdmissionLimits limits;
-  limits.failures_per_source_max = 1;
-  limits.failures_per_source_per_second = 1;
-  limits.failed_sources_max = 3;
-  FailedSources failed(limits);
+  FailedSources failed({.failures_per_source_max = 1, .failures_per_source_per_second = 1, .failed_sources_max = 3});
   for (std::uint8_t i = 0; i < 200; ++i) failed.on_failure(ipv4(i), t0);
   CHECK(failed.is_blocked(ipv4(0)));
   CHECK_FALSE(failed.is_blocked(ipv4(100)));
@@ -173,9 +150,7 @@ TEST_CASE("a refused source is told of once a minute, with what was not told sin
 }
 
 TEST_CASE("refusals of many sources fill neither log nor memory", "[admission]") {
-  AdmissionLimits few;
-  few.refused_sources_max = 3;
-  RefusalLog log(few);
+  RefusalLog log({.refused_sources_max = 3});
   int lines = 0;
   for (std::uint8_t i = 0; i < 200; ++i) lines += log.refused(ipv4(i), "x", "y", t0 + i * 100ms).has_value();
   CHECK(lines == 3);

@@ -92,6 +92,12 @@ class Rig {
     }
     return true;
   }
+  // Its answer, once that has come.
+  LookUp resolved(Duration limit = kLimit, const std::string& host = kName) {
+    const auto result = resolve(limit, host);
+    REQUIRE(until_came(result));
+    return result->value();
+  }
   bool until_came(const std::shared_ptr<std::optional<LookUp>>& result) {
     return until([&] { return result->has_value(); });
   }
@@ -115,26 +121,18 @@ TEST_CASE("a numeric address is nobody's to look up", "[resolver]") {
 TEST_CASE("each question is put anew, as a name may have moved or appeared meanwhile", "[resolver]") {
   Rig rig;
   rig.names.answer(no_such_host());
-  const auto first = rig.resolve(kLimit);
-  REQUIRE(rig.until_came(first));
-  CHECK((*first)->no_such_host);
+  CHECK(rig.resolved().no_such_host);
   rig.names.answer(found("127.0.0.1"));
-  const auto second = rig.resolve(kLimit);
-  REQUIRE(rig.until_came(second));
-  CHECK((*second)->error == "");
+  CHECK(rig.resolved().error == "");
   rig.names.answer(found("::1"));
-  const auto third = rig.resolve(kLimit);
-  REQUIRE(rig.until_came(third));
-  CHECK((*third)->addresses.at(0).storage.ss_family == AF_INET6);
+  CHECK(rig.resolved().addresses.at(0).storage.ss_family == AF_INET6);
   CHECK(rig.names.asked() == 3);
 }
 
 TEST_CASE("a look-up that outlives its limit goes on, and serves whoever asks next", "[resolver]") {
   Rig rig;
   const bool asked_before_it_comes = GENERATE(true, false);
-  const auto first = rig.resolve(10ms);
-  REQUIRE(rig.until_came(first));
-  CHECK_THAT((*first)->error, Catch::Contains("no name server has answered"));
+  CHECK_THAT(rig.resolved(10ms).error, Catch::Contains("no name server has answered"));
   auto second = std::make_shared<std::optional<LookUp>>();
   if (asked_before_it_comes) second = rig.resolve(kLimit);
   rig.names.answer(found("127.0.0.1"));
@@ -152,21 +150,15 @@ TEST_CASE("a look-up that outlives its limit goes on, and serves whoever asks ne
 TEST_CASE("a name that was found before keeps its addresses while no name server answers", "[resolver]") {
   Rig rig;
   rig.names.answer(found("127.0.0.1"));
-  REQUIRE(rig.until_came(rig.resolve(kLimit)));
-  const auto unanswered = rig.resolve(10ms);
-  REQUIRE(rig.until_came(unanswered));
-  CHECK((*unanswered)->addresses.size() == 1);
+  rig.resolved();
+  CHECK(rig.resolved(10ms).addresses.size() == 1);
   rig.names.answer(nobody_answers());
-  const auto failed = rig.resolve(kLimit);
-  REQUIRE(rig.until_came(failed));
-  CHECK((*failed)->addresses.size() == 1);
+  CHECK(rig.resolved().addresses.size() == 1);
   // While it has addresses it waits for an answer for a second only.
   bool is_gone = false;
   for (const auto end = Clock::now() + kLimit; !is_gone && Clock::now() < end;) {
     rig.names.answer(no_such_host());
-    const auto gone = rig.resolve(kLimit);
-    REQUIRE(rig.until_came(gone));
-    is_gone = (*gone)->no_such_host;
+    is_gone = rig.resolved().no_such_host;
   }
   CHECK(is_gone);
 }
@@ -175,7 +167,7 @@ TEST_CASE("a look-up that hangs holds up no other name, and not the end", "[reso
   auto rig = std::make_unique<Rig>();
   const auto hanging = rig->resolve(kLimit);
   rig->names.answer(found("127.0.0.1"), "other");
-  REQUIRE(rig->until_came(rig->resolve(kLimit, "other")));
+  rig->resolved(kLimit, "other");
   rig.reset();  // would hang here
   CHECK_FALSE(*hanging);
 }

@@ -47,18 +47,12 @@ bool is_connected(const Fd& fd) {
   return poll(&waiting, 1, 0) == 1 && (waiting.revents & (POLLERR | POLLHUP)) == 0;
 }
 
-AdmissionLimits one_failure() {
-  AdmissionLimits limits;
-  limits.failures_per_source_max = 1;
-  return limits;
-}
-
 struct Host {
   explicit Host(const std::string& at = "") : listening(open_listener(at, 0)), fd(listening.fd) {}
   bool accepts(const std::string& source) { return is_connected(connecting(source, listening.port)); }
   Listening listening;
   Fd fd;
-  SourceFilter filter{fd.get(), one_failure()};
+  SourceFilter filter{fd.get(), {.failures_per_source_max = 1}};
 };
 
 PeerSource source(const std::string& text) { return source_of(address(text, 0)); }

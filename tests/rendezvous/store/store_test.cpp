@@ -217,7 +217,7 @@ class DumbStore {
         compare_set(from, r.keys[0], r.values[0], r.values[1]);
         break;
       case Op::add:
-        if (count(from, r.keys[0], r.number)) say(from, keys_[r.keys[0]], 0), wake(r.keys[0]);
+        if (count(from, r.keys[0], r.number)) say(from, keys_[r.keys[0]]), wake(r.keys[0]);
         break;
       case Op::get:
       case Op::multi_get: {
@@ -277,7 +277,6 @@ class DumbStore {
   };
 
   void say(ClientId to, const std::string& what) { lines_.push_back(std::to_string(to) + ": " + what); }
-  void say(ClientId to, const std::string& number, int) { say(to, number); }
   std::vector<std::string> missing(std::vector<std::string> keys) {
     std::erase_if(keys, [&](const auto& key) { return keys_.count(key) || !queues_[key].empty(); });
     return keys;
