@@ -10,17 +10,20 @@ WORLD = 2
 def worker(rank, host, ports):
     os.environ.update(MASTER_ADDR=host, RANK=str(rank), WORLD_SIZE=str(WORLD),
                       TORCHELASTIC_USE_AGENT_STORE="True", TORCH_DIST_INIT_BARRIER="1", OMP_NUM_THREADS="1")
-    for port in ports:
-        os.environ["MASTER_PORT"] = port
-        meet(rank)
+    os.environ["MASTER_PORT"] = ports[0]
+    meet()
+    import torch.distributed as dist
+    for port in ports[1:]:  # proxies of the same store, which has the first group's keys
+        meet(store=dist.PrefixStore(port, dist.TCPStore(host, int(port), WORLD, False)), rank=rank, world_size=WORLD)
     os._exit(0)  # threads of LibTorch may abort the interpreter's own end: pytorch/pytorch#179291
 
 
-def meet(rank):
+def meet(**place):
     import torch
     import torch.distributed as dist
     limit = datetime.timedelta(seconds=60)
-    dist.init_process_group("gloo", timeout=limit)
+    dist.init_process_group("gloo", timeout=limit, **place)
+    rank = dist.get_rank()
     for group in (None, dist.new_group(timeout=limit)):
         ones = torch.full((1000,), float(rank + 1))
         dist.all_reduce(ones, group=group)
