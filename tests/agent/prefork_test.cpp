@@ -106,6 +106,7 @@ TEST_CASE("what forbids to fork is seen in another process", "[prefork][not-tsan
     return why;
   };
   CHECK(child([] {}) == "");
+  CHECK(child([] { std::thread([] { pause(); }).detach(); }).starts_with("has 2 threads ("));
   CHECK(child([] { listen(socket(AF_INET, SOCK_STREAM, 0), 1); }) == "listens on a socket");
   CHECK(child([] { listen(socket(AF_INET6, SOCK_STREAM, 0), 1); }) == "listens on a socket");
 }

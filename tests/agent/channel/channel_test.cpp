@@ -400,6 +400,17 @@ TEST_CASE("a program that was built before there were beats reports to an agent 
   CHECK(worker.wait().ok());
 }
 
+TEST_CASE("who is seated again has told nothing of the new round yet", "[channel]") {
+  ChannelPage page = ChannelPage::create(Clock::now());
+  ddprun_channel_write_(&page.memory()->notice, SIGTERM, 0);
+  ddprun_channel_write_(&page.memory()->step, 7, 7);
+  CHECK(page.new_notice(Clock::now()) == SIGTERM);
+  CHECK(page.progress(Clock::now()).step == 7u);
+  REQUIRE(page.seat({"RANK=1"}, Clock::now()));
+  CHECK_FALSE(page.new_notice(Clock::now()));
+  CHECK_FALSE(page.progress(Clock::now()).step);
+}
+
 TEST_CASE("C and Python agree on the page's layout", "[channel]") {
   const std::string program =
       "import worker_channel as c\n"

@@ -141,7 +141,7 @@ TEST_CASE("without a token only names that nobody elsewhere can give an address 
     CHECK_FALSE(refusal(own));
   }
   for (const char* other : {"rebound.example", "rebound.example:9100", "127.0.0.1.rebound.example", "localhost.example",
-                            "rebound.example.:9100"}) {
+                            "rebound.notlocalhost", "rebound.example.:9100"}) {
     CAPTURE(other);
     REQUIRE(refusal(other));
     CHECK(refusal(other)->status == 421);
