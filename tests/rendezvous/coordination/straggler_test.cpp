@@ -136,13 +136,17 @@ class PacedJob {
   std::normal_distribution<double> normal_;
 };
 
+PaceChange only(const std::vector<PaceChange>& changes) {
+  REQUIRE(changes.size() == 1);
+  return changes[0];
+}
+
 // The steps until rank 1, which is 3.3 times as slow from now on, is named.
 std::uint64_t steps_until_named(PacedJob& job) {
   job.work[1].compute *= 3.3;
   std::vector<PaceChange> changes;
   const std::uint64_t steps = job.until_change(changes, 30);
-  REQUIRE(changes.size() == 1);
-  REQUIRE(changes[0].rank == 1);
+  REQUIRE(only(changes).rank == 1);
   return steps;
 }
 
@@ -158,20 +162,18 @@ TEST_CASE("one slow rank among equal ones is named once, with its ratio, until t
   CHECK(job.seconds(20).empty());
   job.work[5].compute = 8 * kMs;
   CHECK(job.seconds(7).empty());
-  const std::vector<PaceChange> named = job.seconds(5);
-  REQUIRE(named.size() == 1);
-  CHECK(named[0].kind == Kind::straggler);
-  CHECK_THAT(in_words(named[0], "node7"),
+  const PaceChange named = only(job.seconds(5));
+  CHECK(named.kind == Kind::straggler);
+  CHECK_THAT(in_words(named, "node7"),
              Catch::Matches("rank 5 \\(node7\\) computes 1\\.6x slower than the median, for \\d+ steps, and 1\\.6x "
                             "slower than before"));
   CHECK(job.seconds(40).empty());
   job.work[5].compute = 5 * kMs;
   CHECK(job.seconds(4).empty());
-  const std::vector<PaceChange> over = job.seconds(6);
-  REQUIRE(over.size() == 1);
-  CHECK(over[0].kind == Kind::over);
-  CHECK(over[0].rank == 5);
-  CHECK(over[0].steps > named[0].steps);
+  const PaceChange over = only(job.seconds(6));
+  CHECK(over.kind == Kind::over);
+  CHECK(over.rank == 5);
+  CHECK(over.steps > named.steps);
   job.work[5].compute = 8 * kMs;
   CHECK(job.seconds(12).size() == 1);
 }
@@ -179,10 +181,9 @@ TEST_CASE("one slow rank among equal ones is named once, with its ratio, until t
 TEST_CASE("a rank that is slow from the beginning is named without its time before", "[straggler]") {
   PacedJob job(4, {200 * kMs, 10 * kMs});
   job.work[1].compute = 660 * kMs;
-  const std::vector<PaceChange> named = job.steps(30);
-  REQUIRE(named.size() == 1);
-  CHECK(named[0].before_percent == 0);
-  CHECK_THAT(in_words(named[0], ""), Catch::Matches("rank 1 computes 3\\.[234]x slower than the median, for 15 steps"));
+  const PaceChange named = only(job.steps(30));
+  CHECK(named.before_percent == 0);
+  CHECK_THAT(in_words(named, ""), Catch::Matches("rank 1 computes 3\\.[234]x slower than the median, for 15 steps"));
 }
 
 TEST_CASE("in long steps a rank that takes more than twice as long is named within twenty of them", "[straggler]") {
@@ -283,12 +284,11 @@ TEST_CASE("a slow loader is named as one, and microseconds of loading are not", 
   CHECK(job.seconds(60).empty());
   for (Work& work : job.work) work.load = 1 * kMs;
   job.work[2].load = 3.1 * kMs;
-  const std::vector<PaceChange> named = of_ranks(job.seconds(20));
-  REQUIRE(named.size() == 1);
-  CHECK_THAT(in_words(named[0], "node1"),
+  const PaceChange named = only(of_ranks(job.seconds(20)));
+  CHECK_THAT(in_words(named, "node1"),
              Catch::Matches("rank 2 \\(node1\\) waits 3\\.\\dx longer for data than the median, for \\d+ steps, and "
                             "\\d+\\.\\dx longer than before"));
-  CHECK_THAT(in_words(named[0], ""), Catch::StartsWith("rank 2 waits 3."));
+  CHECK_THAT(in_words(named, ""), Catch::StartsWith("rank 2 waits 3."));
   job.work[0].load = job.work[1].load = 0;
   CHECK(of_ranks(job.seconds(20)).empty());  // compared with nothing, it goes on
 }
@@ -297,9 +297,8 @@ TEST_CASE("a rank that is slow in both phases is named for the one in which it l
   const double steps = GENERATE(1.0, 40.0);  // short or long
   PacedJob job(8, Work{5 * kMs * steps, 3 * kMs * steps});
   job.work[2] = {8 * kMs * steps, 9 * kMs * steps};
-  const std::vector<PaceChange> named = of_ranks(job.seconds(60));
-  REQUIRE(named.size() == 1);
-  CHECK(named[0].phase == Activity::load);
+  const PaceChange named = only(of_ranks(job.seconds(60)));
+  CHECK(named.phase == Activity::load);
   job.work[2] = {9.5 * kMs * steps, 6 * kMs * steps};  // still slow in both
   CHECK(of_ranks(job.seconds(60)).empty());
 }
@@ -308,15 +307,13 @@ TEST_CASE("if all become slower nobody is a straggler, and it is known", "[strag
   PacedJob job(4, 2);
   CHECK(job.seconds(20).empty());
   for (Work& work : job.work) work.compute *= 2;
-  const std::vector<PaceChange> slower = job.seconds(30);
-  REQUIRE(slower.size() == 1);
-  CHECK(slower[0].kind == Kind::all_slower);
-  CHECK(in_words(slower[0], "").substr(0, 43) == "the ranks compute 2.0x slower than before, ");
+  const PaceChange slower = only(job.seconds(30));
+  CHECK(slower.kind == Kind::all_slower);
+  CHECK(in_words(slower, "").substr(0, 43) == "the ranks compute 2.0x slower than before, ");
   CHECK(job.seconds(40).empty());
   for (Work& work : job.work) work.compute /= 2;
-  const std::vector<PaceChange> normal = job.seconds(30);
-  REQUIRE(normal.size() == 1);
-  CHECK(normal[0].kind == Kind::all_normal);
+  const PaceChange normal = only(job.seconds(30));
+  CHECK(normal.kind == Kind::all_normal);
 }
 
 TEST_CASE("however much slower all ranks become at once, nobody is named", "[straggler]") {
@@ -374,10 +371,9 @@ TEST_CASE("of two ranks the one that became slower is named", "[straggler]") {
   job.work[slow].compute = 5.2 * kMs;
   CHECK(job.seconds(20).empty());
   job.work[slow].compute = 6.9 * kMs;
-  const std::vector<PaceChange> named = job.seconds(20);
-  REQUIRE(named.size() == 1);
-  CHECK(named[0].rank == static_cast<int>(slow));
-  CHECK(named[0].before_percent >= 125);
+  const PaceChange named = only(job.seconds(20));
+  CHECK(named.rank == static_cast<int>(slow));
+  CHECK(named.before_percent >= 125);
   PacedJob alone(1);
   CHECK(alone.seconds(60).empty());
 }
@@ -424,9 +420,8 @@ TEST_CASE("ranks without beats are not compared, and those that go are forgotten
   CHECK(job.seconds(7).empty());  // as if it were new
   CHECK(job.seconds(5).size() == 1);
   job.silent = {0, 1, 2};  // there is nobody to compare it with
-  const std::vector<PaceChange> alone = job.seconds(60);
-  REQUIRE(alone.size() == 1);
-  CHECK(alone[0].kind == Kind::over);
+  const PaceChange alone = only(job.seconds(60));
+  CHECK(alone.kind == Kind::over);
 }
 
 TEST_CASE("no more than sixteen ranks are named at the same time", "[straggler]") {

@@ -304,7 +304,7 @@ TEST_CASE("a client that is reset while its replies wait is dropped at once, and
   peer.greet().send(set("large", std::string(8 << 20, 'z')));
   peer.send_until_stuck(encode(get("large")), 50ms);
   peer.reset();
-  CHECK(eventually([&] { return open_fds().size() == without; }, kSoon));
+  CHECK(eventually([&] { return open_fds().size() <= without; }, kSoon));
   const auto cpu_before = process_cpu_time();
   std::this_thread::sleep_for(100ms);
   CHECK(process_cpu_time() - cpu_before < 50ms);

@@ -257,7 +257,8 @@ TEST_CASE("a client that is reset while it waits leaves its turn to the next, th
   RawPeer first(port);
   first.greet().send(wait_for("q")).send(add("n", 1)).receive_number();
   first.reset();
-  REQUIRE(eventually([&] { return open_fds().size() == without; }, kSoon));
+  REQUIRE(eventually([&] { return open_fds().size() <= without; },
+                     kSoon));                    // something earlier may still have been closing
   bystander.send(add("n", 1)).receive_number();  // behind the news of the first one's end
   RawPeer second(other_port);
   second.greet().send(wait_for("q")).send(add("n", 1)).receive_number();
