@@ -102,12 +102,8 @@ JobPushes::Hooks Agent::push_hooks() {
 }
 
 RoundAccount::Hooks Agent::account_hooks() {
-  RoundAccount::Hooks hooks{[this] {
-                              std::vector<Progress> all;
-                              for (const auto& [local_rank, worker] : workers_.records())
-                                all.push_back(workers_.channels().progress(local_rank, Clock::now()));
-                              return all;
-                            },
+  RoundAccount::Hooks hooks{[this] { return static_cast<int>(workers_.records().size()); },
+                            [this](int local_rank) { return workers_.channels().progress(local_rank, Clock::now()); },
                             [this] { return watch_.median_step(); },
                             [this](int round, const rendezvous::RoundSpent& spent) {
                               return contact_.coordination().send(rendezvous::NodeSpent{node(), round, spent});
@@ -121,8 +117,6 @@ void Agent::close_account() {
   faults_.end();
   if (const auto spent = account_.close(); spent && measures_) measures_->snapshot_stall += spent->save;
 }
-
-std::optional<rendezvous::RoundSpent> Agent::spent_so_far() { return account_.spent(); }
 
 void Agent::inject(const rendezvous::InjectFault& message) {
   const bool runs = seat_ && supervisor_.running_round() == message.round;

@@ -64,8 +64,6 @@ class Agent {
   Agent(AgentOptions options, const rendezvous::RoundPolicy& policy);
   // Runs the job to its end. Nothing it started is left when it returns.
   JobResult run();
-  // Where the time of the round went here until now, or until it ended; empty: there was none yet. Only from the loop.
-  std::optional<rendezvous::RoundSpent> spent_so_far();
 
  private:
   RoundAccount::Hooks account_hooks();

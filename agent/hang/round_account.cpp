@@ -2,6 +2,7 @@
 
 #include <numeric>
 #include <utility>
+#include <vector>
 
 #include "rendezvous/coordination/coordinator.h"
 
@@ -22,7 +23,8 @@ void RoundAccount::write_progress() {
   if (!hooks_.on_progress || !has_pages_ || seat_->group_rank != 0) return;
   std::optional<JobProgress> least;
   std::vector<double> losses;
-  for (const Progress& progress : hooks_.workers()) {
+  for (int local_rank = 0; local_rank < hooks_.workers(); ++local_rank) {
+    const Progress progress = hooks_.progress(local_rank);
     if (progress.step && (!least || *progress.step < least->step)) least = JobProgress{.step = *progress.step};
     if (progress.loss) losses.push_back(*progress.loss);
   }
@@ -51,7 +53,8 @@ void RoundAccount::look() {
 // The first worker that reports, else the first that has attached.
 rendezvous::RoundSpent RoundAccount::measure() {
   Progress first;
-  for (const Progress& progress : has_pages_ ? hooks_.workers() : std::vector<Progress>{}) {
+  for (int local_rank = 0; has_pages_ && local_rank < hooks_.workers(); ++local_rank) {
+    const Progress progress = hooks_.progress(local_rank);
     if (progress.at || (progress.times && !first.times)) first = progress;
     if (progress.at) break;
   }

@@ -5,7 +5,6 @@
 #pragma once
 #include <functional>
 #include <optional>
-#include <vector>
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
@@ -20,7 +19,8 @@ namespace ddprun::agent {
 class RoundAccount {
  public:
   struct Hooks {
-    std::function<std::vector<Progress>()> workers;  // of the round, by local rank; also of those that have ended
+    std::function<int()> workers;  // of the round, also those that have ended: their local ranks begin at 0
+    std::function<Progress(int local_rank)> progress;
     std::function<std::optional<Duration>()> median_step;
     std::function<bool(int round, const rendezvous::RoundSpent&)> tell;  // false: the coordinator is out of reach
     std::function<void(const JobProgress&)> on_progress;                 // empty: nobody reads it
