@@ -1,21 +1,14 @@
 // The events of whole jobs, run by an agent in a process of its own, as a program that reads the log finds them.
 #include "agent/job_events.h"
 
-#include <fcntl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "agent/agent.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
 using Json = nlohmann::json;
 
 namespace {

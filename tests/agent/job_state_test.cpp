@@ -1,16 +1,9 @@
 // The ledger and the list of excluded machines in real files.
 #include "agent/job_state.h"
 
-#include <atomic>
-#include <mutex>
+#include "tests/support/test.h"
 
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 using rendezvous::LedgerRecord, rendezvous::Outcome, rendezvous::Verdict;
 
 namespace {

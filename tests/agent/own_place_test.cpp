@@ -1,21 +1,15 @@
 #include "agent/own_place.h"
 
-#include <functional>
 #include <list>
-#include <memory>
-#include <mutex>
 
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
 #include "tests/support/free_port.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
 using namespace ddprun::rendezvous;
 using test::free_port;
-using namespace std::chrono_literals;
 
 namespace {
 

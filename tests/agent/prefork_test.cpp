@@ -1,22 +1,13 @@
 // What decides whether workers may be forked from a template.
-#include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
-#include <fstream>
-#include <thread>
 
 #include "agent/prefork/fork_obstacle.h"
 #include "agent/prefork/loaded_files.h"
 #include "agent/process/file_content.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/prefork/fork_request.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
 using ddprun::test::TempFolder;
 

@@ -3,12 +3,10 @@
 #include "agent/coordination.h"
 #include "rendezvous/base/overloaded.h"
 #include "rendezvous/store/client.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
 using namespace ddprun::rendezvous;
-using namespace std::chrono_literals;
 
 namespace {
 

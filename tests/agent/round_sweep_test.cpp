@@ -1,15 +1,8 @@
 #include "agent/round_sweep.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
+#include "tests/support/test.h"
 
-#include <csignal>
-
-#include "tests/support/catch.h"
-
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
 
 namespace {
 

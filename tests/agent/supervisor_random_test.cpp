@@ -1,22 +1,13 @@
 // A supervisor under random events: workers that end well, fail, die slowly or ignore SIGTERM, coordinators that answer
 // late or stop everything, impatient people. Whatever the order, its promises hold.
-#include <csignal>
-#include <deque>
-#include <random>
-#include <set>
-#include <utility>
-
 #include "agent/supervisor.h"
 #include "rendezvous/base/overloaded.h"
-#include "tests/support/catch.h"
 #include "tests/support/soak.h"
+#include "tests/support/test.h"
 #include "tests/support/transcript.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace ddprun::test;
 using ddprun::rendezvous::ExitStatus;
-using namespace std::chrono_literals;
 
 namespace {
 

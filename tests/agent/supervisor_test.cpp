@@ -1,18 +1,9 @@
 #include "agent/supervisor.h"
 
-#include <csignal>
-#include <filesystem>
-#include <sstream>
-
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/support/transcript.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 
 namespace {
 

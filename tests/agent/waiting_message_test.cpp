@@ -1,10 +1,7 @@
 #include "agent/waiting_message.h"
 
-#include <vector>
+#include "tests/support/test.h"
 
-#include "tests/support/catch.h"
-
-using namespace ddprun;
 using namespace ddprun::agent;
 
 TEST_CASE("who waits is told how many nodes and workers are here, and who is missing", "[waiting]") {

@@ -4,23 +4,13 @@
 //   - a compare_set that creates a key wakes nobody on the plain one; one that stores nothing wakes all on libuv's
 //   - libuv's forgets to end a wait for a queue that is filled and a key that comes later
 //   - libuv's still wakes a client for a queue whose item it has popped, whatever that waits for by then
-#include <algorithm>
-#include <functional>
-#include <limits>
-
 #include "rendezvous/store/client.h"
 #include "rendezvous/store/server.h"
 #include "tests/support/caller.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
 #include "tests/support/free_port.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -1,14 +1,6 @@
 // Access to a job from the same machine: by other users, and by workers to the token.
-#include <unistd.h>
-
-#include <filesystem>
-
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-
-using namespace ddprun::test;
-namespace fs = std::filesystem;
+#include "tests/support/test.h"
 
 namespace {
 

@@ -1,18 +1,10 @@
 // Where ddprun says that a job's time went, compared with what the job itself has noted.
-#include <chrono>
-#include <csignal>
-#include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/e2e/hang_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 using Json = nlohmann::json;
 
 namespace {

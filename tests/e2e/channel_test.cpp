@@ -1,21 +1,10 @@
 // Early detection of a death, with the real ddprun: that of a large process at once, and no living process is reported.
 #include <poll.h>
 #include <sys/syscall.h>
-#include <unistd.h>
-
-#include <csignal>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
 
 #include "rendezvous/base/fd.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
+#include "tests/support/test.h"
 
 namespace {
 

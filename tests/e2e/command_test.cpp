@@ -1,11 +1,4 @@
-#include "tests/support/command.h"
-
-#include <signal.h>
-
-#include "tests/support/catch.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
+#include "tests/support/test.h"
 
 namespace {
 std::string complaint_of(const std::function<void()>& action) {

@@ -1,24 +1,12 @@
 // Tests docs/containers/ as far as possible without a container engine: the services' commands run on hosts with the
 // services' names and separate process trees; the Dockerfile's own commands build the image's file tree.
-#include <signal.h>
-
-#include <filesystem>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <regex>
-#include <set>
-#include <sstream>
 
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
 #include "tests/support/hosts.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 using nlohmann::json;
-namespace fs = std::filesystem;
 
 namespace {
 

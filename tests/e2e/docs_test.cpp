@@ -1,17 +1,8 @@
 // The pages of docs/ for people who train: each command in them runs, and prints what the page shows.
-#include <algorithm>
-#include <filesystem>
-
 #include "tests/e2e/doc_page.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
 #include "tests/support/hosts.h"
-#include "tests/support/places.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-namespace fs = std::filesystem;
+#include "tests/support/test.h"
 
 namespace {
 

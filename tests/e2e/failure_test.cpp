@@ -1,19 +1,9 @@
 // Failures by class: what ddprun does, with which code it ends, and what it says. docs/failures.md has the table.
-#include <unistd.h>
-
-#include <algorithm>
-#include <csignal>
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 
-using namespace ddprun::test;
-namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 namespace {

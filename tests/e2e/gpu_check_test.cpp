@@ -1,17 +1,6 @@
 // scripts/gpu-check.sh, as far as it goes without a GPU.
-#include <signal.h>
-
-#include <filesystem>
-#include <regex>
-
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-namespace fs = std::filesystem;
+#include "tests/support/test.h"
 
 namespace {
 

@@ -1,15 +1,9 @@
 // Jobs of DistributedDataParallel that stand still, in C++ with the library, in Python with the worker channel and of
 // `train`: the rank to blame and its function are named, on one node and on three.
-#include <csignal>
-
 #include "tests/e2e/hang_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 using Catch::Matchers::Matches;
 
 namespace {

@@ -1,15 +1,9 @@
 #include "tests/e2e/hang_job.h"
 
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <random>
-
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
 #include "tests/support/free_port.h"
 #include "tests/support/soak.h"
+#include "tests/support/test.h"
 
 namespace ddprun::test {
 namespace {

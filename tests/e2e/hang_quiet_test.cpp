@@ -1,24 +1,12 @@
 // Jobs in which nobody hangs, though everything takes as long as it likes and people stop the job and look at it: none
 // is said to hang, and none is started again.
 #include <sys/ptrace.h>
-#include <sys/wait.h>
-
-#include <algorithm>
-#include <csignal>
-#include <functional>
-#include <random>
-#include <thread>
 
 #include "tests/e2e/control_groups.h"
 #include "tests/e2e/hang_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
 #include "tests/support/soak.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
+#include "tests/support/test.h"
 
 namespace {
 

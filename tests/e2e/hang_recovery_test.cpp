@@ -1,23 +1,13 @@
 // `train` hangs in every phase, is found and started again, and ends with exactly the weights of an undisturbed run.
-#include <fcntl.h>
 #include <sys/mman.h>
-
-#include <csignal>
-#include <filesystem>
-#include <random>
-#include <thread>
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/channel/worker_channel.h"
 #include "tests/e2e/hang_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
 #include "tests/support/soak.h"
+#include "tests/support/test.h"
 
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 using Catch::Matchers::Matches;
 
 namespace {

@@ -1,16 +1,8 @@
 // Jobs that stand still: who is to blame is found, said and restarted, on one node and on three.
-#include <algorithm>
-#include <csignal>
-#include <filesystem>
-
 #include "tests/e2e/hang_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 using Catch::Matchers::Matches;
 
 namespace {

@@ -1,18 +1,7 @@
 #include "tests/e2e/host_job.h"
 
-#include <signal.h>
-
-#include <algorithm>
-#include <cstdio>
-#include <fstream>
-#include <optional>
-#include <set>
-#include <sstream>
-#include <stdexcept>
-
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 
 namespace ddprun::test {
 namespace {

@@ -1,16 +1,7 @@
 // Unauthenticated peers in the network of a job that has a token: what they send, and what they receive.
-#include <algorithm>
-#include <fstream>
-#include <regex>
-#include <set>
-
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/places.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
+#include "tests/support/test.h"
 
 namespace {
 

@@ -2,12 +2,8 @@
 // the weights of an undisturbed run.
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/places.h"
 #include "tests/support/soak.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
+#include "tests/support/test.h"
 
 namespace {
 

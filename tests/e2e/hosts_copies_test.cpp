@@ -1,23 +1,9 @@
 // Snapshots in memory with a copy on the next node: a host is lost with all that runs there, and the rank that takes
 // its place finds its own state, at the newest step that all ranks have.
-#include <signal.h>
-
-#include <filesystem>
-#include <fstream>
-#include <random>
-#include <set>
-#include <sstream>
-#include <stdexcept>
-#include <thread>
-
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/places.h"
 #include "tests/support/soak.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
+#include "tests/support/test.h"
 
 namespace {
 

@@ -1,13 +1,10 @@
 // `ddprun ctl` and `ddprun status` over test hosts.
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 using nlohmann::json;
 
 namespace {

@@ -1,14 +1,7 @@
 // Jobs of several nodes over test hosts lose workers, agents, nodes and links, and continue training.
-#include <signal.h>
-
-#include <functional>
-
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
+#include "tests/support/test.h"
 
 namespace {
 

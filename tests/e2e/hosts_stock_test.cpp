@@ -1,13 +1,7 @@
 // A stock Python DDP script (stock_ddp.py) over test hosts: gloo between them, and no code for ddprun in it.
-#include <signal.h>
-
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/places.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
+#include "tests/support/test.h"
 
 namespace {
 

@@ -1,15 +1,9 @@
 // Jobs of several nodes over test hosts (support/hosts.h): how nodes find each other, and what they print if they
 // cannot, also if only a slow or unresponsive name server knows them. For faults of a running job see
 // hosts_fault_test.cpp.
-#include <csignal>
-
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/places.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
+#include "tests/support/test.h"
 
 namespace {
 

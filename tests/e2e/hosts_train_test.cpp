@@ -1,19 +1,9 @@
 // `train` over three test hosts loses workers, agents, nodes and links, and ends with exactly the weights of an
 // undisturbed run: all rounds have three ranks, so every sum is the same.
-#include <signal.h>
-
-#include <random>
-#include <regex>
-#include <stdexcept>
-
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/places.h"
 #include "tests/support/soak.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
+#include "tests/support/test.h"
 
 namespace {
 

@@ -1,20 +1,6 @@
 // Tests the tree that `cmake --install` makes, without source and build folder.
-#include <signal.h>
-
-#include <cmath>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <regex>
-
 #include "tests/e2e/texts.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-namespace fs = std::filesystem;
+#include "tests/support/test.h"
 
 TEST_CASE("an installed tree trains, with its manual, completions and the channel's files beside it") {
   const TempFolder folder;

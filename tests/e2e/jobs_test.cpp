@@ -1,15 +1,9 @@
 // Jobs in files: what `ddprun run` and `ddprun submit` start on this machine, and what other shells learn of it.
-#include <csignal>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-namespace fs = std::filesystem;
 using nlohmann::json;
 
 namespace {

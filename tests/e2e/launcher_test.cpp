@@ -1,23 +1,10 @@
 // ddprun from the outside: its output, its exit codes, its workers' environment, what it leaves behind.
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <csignal>
-#include <filesystem>
-#include <set>
-
 #include "rendezvous/base/fd.h"
 #include "rendezvous/peer/listen_socket.h"
 #include "tests/e2e/orphan_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
 #include "tests/support/free_port.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-namespace fs = std::filesystem;
+#include "tests/support/test.h"
 
 namespace {
 

@@ -1,23 +1,10 @@
 // The workers' output on the console and in files.
-#include <fcntl.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <csignal>
-#include <filesystem>
-#include <map>
 
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/soak.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-namespace fs = std::filesystem;
+#include "tests/support/test.h"
 
 namespace {
 

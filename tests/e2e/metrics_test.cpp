@@ -3,22 +3,15 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <unistd.h>
-#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "rendezvous/base/fd.h"
 #include "tests/e2e/hang_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
 #include "tests/support/free_port.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/support/test_certificate.h"
 
-using namespace ddprun;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 using nlohmann::json;
 
 namespace {

@@ -2,29 +2,16 @@
 // over loopback.
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
-
-#include <csignal>
-#include <cstdio>
-#include <filesystem>
-#include <memory>
-#include <sstream>
 
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/peer/listen_socket.h"
 #include "tests/e2e/orphan_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
 #include "tests/support/free_port.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-namespace fs = std::filesystem;
 
 namespace {
 

@@ -2,20 +2,12 @@
 // session or parent. Each way to die is tested with each kind of descendant: all kinds at once in every test run, one
 // by one and in random pairings in a soak.
 #include <sys/ptrace.h>
-#include <sys/wait.h>
-
-#include <algorithm>
-#include <csignal>
-#include <random>
 
 #include "tests/e2e/orphan_job.h"
 #include "tests/e2e/programs.h"
 #include "tests/e2e/ways_to_die.h"
-#include "tests/support/catch.h"
 #include "tests/support/soak.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
+#include "tests/support/test.h"
 
 namespace {
 

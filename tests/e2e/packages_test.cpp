@@ -1,21 +1,7 @@
 // What users install: the wheel in a bare virtual environment, the Debian packages in a folder of their own.
-#include <unistd.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <set>
-#include <sstream>
-
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
 #include "tests/support/soak.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-namespace fs = std::filesystem;
+#include "tests/support/test.h"
 
 namespace {
 

@@ -1,19 +1,8 @@
 // Workers that are forked from a template (--prefork): nothing about them differs from those that are exec'd, whatever
 // becomes of the template.
-#include <csignal>
-#include <cstdlib>
-#include <filesystem>
-#include <random>
-#include <regex>
-
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
 #include "tests/support/soak.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
+#include "tests/support/test.h"
 
 namespace {
 

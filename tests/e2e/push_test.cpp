@@ -1,17 +1,11 @@
 // --otlp and the progress for Kubeflow Trainer, of real jobs, to receivers that read what comes strictly.
-#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "tests/e2e/hang_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/support/test_certificate.h"
 
-using namespace ddprun;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 using nlohmann::json;
 
 namespace {

@@ -1,24 +1,11 @@
 // How ddprun reports a failed job: to people, to other programs, to the launcher above it.
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <csignal>
-#include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "agent/diagnosis/oom_count.h"
 #include "tests/e2e/control_groups.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 namespace {

@@ -1,12 +1,5 @@
 // scripts/run_tests.sh over a build folder made for the test.
-#include <utility>
-
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
+#include "tests/support/test.h"
 
 namespace {
 // `tests`: names, and what the shell does for each, in an empty folder.

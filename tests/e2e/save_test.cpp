@@ -1,15 +1,7 @@
 // Before a job stops, its C++ workers save at one step: with the real ddprun, on one node and on two.
-#include <csignal>
-
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
 #include "tests/support/free_port.h"
-#include "tests/support/places.h"
-
-using namespace ddprun;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
+#include "tests/support/test.h"
 
 namespace {
 

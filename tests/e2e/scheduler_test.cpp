@@ -2,19 +2,10 @@
 // on one machine, and a control group's CPU quota.
 #include <sched.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-
 #include "tests/e2e/control_groups.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
 #include "tests/support/free_port.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-namespace fs = std::filesystem;
+#include "tests/support/test.h"
 
 namespace {
 

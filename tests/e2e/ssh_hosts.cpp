@@ -1,9 +1,7 @@
 #include "tests/e2e/ssh_hosts.h"
 
-#include <stdexcept>
-
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
 namespace ddprun::test {
 namespace {

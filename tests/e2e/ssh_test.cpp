@@ -1,16 +1,7 @@
 // Jobs on several hosts from one command, by a real ssh and sshd (ssh_hosts.h). Host 0 is where the command is typed.
-#include <algorithm>
-#include <csignal>
-#include <map>
-#include <set>
-
 #include "tests/e2e/programs.h"
 #include "tests/e2e/ssh_hosts.h"
-#include "tests/support/catch.h"
-#include "tests/support/places.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
+#include "tests/support/test.h"
 
 namespace {
 

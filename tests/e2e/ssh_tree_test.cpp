@@ -1,12 +1,7 @@
 // Hosts that reach further hosts. With real hosts, and with a stand-in for ssh that runs the command here.
-#include <csignal>
-
 #include "tests/e2e/programs.h"
 #include "tests/e2e/ssh_hosts.h"
-#include "tests/support/catch.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
+#include "tests/support/test.h"
 
 namespace {
 

@@ -1,21 +1,13 @@
 // `ddprun status` and `ddprun list` of real jobs: on one machine, each node's agent asked for itself.
 #include <pwd.h>
-#include <unistd.h>
-
-#include <csignal>
-#include <regex>
 
 #include <nlohmann/json.hpp>
 
 #include "tests/e2e/hang_job.h"
 #include "tests/e2e/orphan_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 using nlohmann::json;
 
 namespace {

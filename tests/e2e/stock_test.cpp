@@ -1,18 +1,9 @@
 // Stock PyTorch under ddprun: what it detects of its launcher, where its ranks meet, and a DDP script that loses a
 // rank.
-#include <signal.h>
-
-#include <random>
-
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
 #include "tests/support/free_port.h"
-#include "tests/support/places.h"
 #include "tests/support/soak.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
+#include "tests/support/test.h"
 
 namespace {
 

@@ -1,18 +1,12 @@
 // Jobs in which one rank makes the others wait: it is named, on one node and on three, and can be replaced.
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "tests/e2e/control_groups.h"
 #include "tests/e2e/hang_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
 #include "tests/support/soak.h"
+#include "tests/support/test.h"
 
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 using Catch::Matchers::Matches;
 
 namespace {

@@ -1,16 +1,6 @@
 // The test hosts themselves (support/hosts.h): a test that cuts a link must be sure that it is cut.
-#include <signal.h>
-#include <unistd.h>
-
-#include <filesystem>
-
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 #include "tests/support/hosts.h"
-#include "tests/support/places.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 
 namespace {
 

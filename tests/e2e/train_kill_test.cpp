@@ -1,19 +1,7 @@
 // `train` under ddprun loses workers in every way, and ends with exactly the weights of an undisturbed run.
-#include <signal.h>
-
-#include <algorithm>
-#include <optional>
-#include <random>
-#include <thread>
-
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
 #include "tests/support/soak.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
+#include "tests/support/test.h"
 
 namespace {
 

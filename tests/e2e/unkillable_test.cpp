@@ -1,14 +1,8 @@
 // Workers that SIGKILL does not end: they sleep in a file system whose server does not answer.
-#include <algorithm>
-
 #include "tests/e2e/programs.h"
 #include "tests/e2e/stuck_folder.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
 #include "tests/support/free_port.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
+#include "tests/support/test.h"
 
 namespace {
 

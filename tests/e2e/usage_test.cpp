@@ -1,16 +1,6 @@
 // The output for wrong usage, requests for help, and dry runs.
-#include <filesystem>
-#include <regex>
-#include <set>
-
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-namespace fs = std::filesystem;
+#include "tests/support/test.h"
 
 namespace {
 

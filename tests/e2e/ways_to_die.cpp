@@ -1,10 +1,7 @@
 #include "tests/e2e/ways_to_die.h"
 
-#include <algorithm>
-#include <csignal>
-
 #include "tests/e2e/programs.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
 namespace ddprun::test {
 namespace {

@@ -1,19 +1,14 @@
 #include "launcher/cli.h"
 
-#include <random>
-#include <tuple>
-
 #include "launcher/job.h"
 #include "launcher/options.h"
 #include "launcher/print_config.h"
 #include "rendezvous/base/spelling.h"
-#include "tests/support/catch.h"
 #include "tests/support/soak.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
 using namespace ddprun::launcher;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,17 +1,11 @@
 // Command lines with what ddprun answers: testdata/wrong_command_lines.txt, every way to be wrong, and
 // testdata/scheduler.txt, what is taken from a scheduler's environment. DDPRUN_UPDATE=1 rewrites both.
-#include <map>
-#include <sstream>
-
 #include "launcher/cli.h"
 #include "launcher/options.h"
 #include "launcher/ssh/ssh_command.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/support/transcript.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
 
 namespace {

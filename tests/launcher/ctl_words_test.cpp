@@ -1,9 +1,8 @@
 #include "launcher/ctl_words.h"
 
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
 using namespace ddprun::launcher;
-using Catch::Matchers::Contains;
 
 namespace {
 

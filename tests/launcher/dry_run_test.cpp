@@ -1,9 +1,8 @@
 #include "launcher/dry_run.h"
 
 #include "agent/process/numa.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
 using namespace ddprun::launcher;
 

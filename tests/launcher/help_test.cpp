@@ -1,18 +1,13 @@
 #include "launcher/help.h"
 
-#include <sstream>
-
 #include "launcher/man_page.h"
 #include "launcher/options.h"
 #include "launcher/settings/help.h"
 #include "rendezvous/base/spelling.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
 using namespace ddprun::settings;
-using namespace std::chrono_literals;
 
 namespace {
 

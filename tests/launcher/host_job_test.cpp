@@ -1,11 +1,8 @@
 #include "launcher/host_job.h"
 
-#include <algorithm>
-
 #include "launcher/cli.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
 
 namespace {

@@ -1,11 +1,9 @@
 #include "launcher/job_description_file.h"
 
 #include "launcher/jobs/hyperparameters.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,9 +1,8 @@
 #include "launcher/job_file.h"
 
 #include "launcher/options.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
 
 namespace {

@@ -2,10 +2,8 @@
 
 #include "launcher/job_words.h"
 #include "launcher/jobs/job_status.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
 using nlohmann::json;
 

@@ -1,17 +1,10 @@
 #include "launcher/scheduler/node_list.h"
 
-#include <cstdlib>
-#include <iostream>
-#include <random>
-
 #include "rendezvous/base/spelling.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
 #include "tests/support/soak.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,20 +1,13 @@
 // Programs with a limit; and kubectl and Slurm's programs by stand-ins on PATH, which note their arguments. A real
 // Slurm is asked in tests/schedulers.
-#include <cstdlib>
-
 #include "launcher/jobs/places/kubernetes.h"
 #include "launcher/jobs/places/program_run.h"
 #include "launcher/jobs/places/shared_record.h"
 #include "launcher/jobs/places/slurm.h"
 #include "rendezvous/base/error.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 using How = ProgramEnd::How;
 using Phase = PlaceState::Phase;
 

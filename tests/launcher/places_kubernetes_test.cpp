@@ -6,14 +6,10 @@
 #include "launcher/jobs/places/kubernetes_state.h"
 #include "launcher/jobs/places/kubernetes_words.h"
 #include "launcher/jobs/places/quoting.h"
-#include "tests/support/catch.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/support/transcript.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 using Phase = PlaceState::Phase;
 using nlohmann::json;
 

@@ -4,15 +4,10 @@
 #include "launcher/jobs/places/slurm_state.h"
 #include "launcher/jobs/places/slurm_words.h"
 #include "rendezvous/base/spelling.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/support/transcript.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 using Phase = PlaceState::Phase;
 
 namespace {

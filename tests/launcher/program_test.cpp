@@ -1,11 +1,8 @@
 #include "launcher/program.h"
 
-#include <map>
-
 #include "rendezvous/base/error.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
 
 namespace {

@@ -1,13 +1,9 @@
 #include "launcher/push_targets.h"
 
-#include <string>
-
 #include "rendezvous/base/error.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,14 +1,10 @@
 #include "launcher/rules_file.h"
 
-#include <csignal>
-
 #include "launcher/job_file.h"
 #include "launcher/values.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
-using namespace std::chrono_literals;
 using rendezvous::FailureClass, rendezvous::RestartLimit, rendezvous::RuleAction;
 
 namespace {

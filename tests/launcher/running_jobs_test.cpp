@@ -1,8 +1,7 @@
 #include "launcher/running_jobs.h"
 
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
 
 namespace {

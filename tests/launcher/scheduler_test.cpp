@@ -5,9 +5,8 @@
 #include "launcher/print_config.h"
 #include "launcher/scheduler/kubernetes.h"
 #include "launcher/scheduler/slurm.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
 
 TEST_CASE("the values of a step are shown with their variables, and the requeues on top", "[scheduler]") {

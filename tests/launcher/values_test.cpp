@@ -1,12 +1,10 @@
 #include "launcher/values.h"
 
 #include "rendezvous/base/spelling.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
 using settings::read_byte_size, settings::read_duration;
-using namespace std::chrono_literals;
 
 namespace {
 

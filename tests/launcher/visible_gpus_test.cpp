@@ -1,8 +1,7 @@
 // How many GPUs CUDA_VISIBLE_DEVICES leaves: as torch.cuda.device_count() says, whose rules these are.
 #include "launcher/visible_gpus.h"
 
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
 using namespace ddprun::launcher;
 using ddprun::test::TempFolder;

@@ -1,14 +1,8 @@
 #include "tests/simulation/cluster.h"
 
-#include <cstdio>
-#include <map>
-
-#include "tests/support/catch.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/soak.h"
-
-using namespace ddprun;
-using namespace ddprun::test;
+#include "tests/support/test.h"
 
 namespace {
 

@@ -1,16 +1,5 @@
 // Which folder may include which: every #include of the sources points down this table.
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <regex>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "tests/support/catch.h"
-#include "tests/support/places.h"
-
-namespace fs = std::filesystem;
+#include "tests/support/test.h"
 
 namespace {
 

@@ -1,13 +1,5 @@
 // Who may write to stderr past the log: one header.
-#include <filesystem>
-#include <fstream>
-#include <regex>
-#include <string>
-
-#include "tests/support/catch.h"
-#include "tests/support/places.h"
-
-namespace fs = std::filesystem;
+#include "tests/support/test.h"
 
 TEST_CASE("a sentence goes to stderr by way of print_line.h alone", "[stderr]") {
   static const std::regex kRaw(

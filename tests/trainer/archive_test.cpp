@@ -1,16 +1,8 @@
 #include "trainer/ddp/snapshot/archive.h"
 
-#include <cstdint>
-#include <random>
-
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/trainer/error_text.h"
 #include "trainer/ddp/snapshot/damaged.h"
-
-using namespace ddprun;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -1,11 +1,8 @@
 #include "trainer/data/augment.h"
 
-#include <map>
-
 #include "ddprun/sample_rng.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::train;
 
 namespace {

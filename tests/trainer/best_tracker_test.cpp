@@ -1,11 +1,8 @@
 #include "trainer/best_tracker.h"
 
-#include <limits>
-
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 #include "trainer/rate.h"
 
-using namespace ddprun;
 using namespace ddprun::train;
 
 TEST_CASE("a run ends when so many evaluations in a row were no better than the best", "[best_tracker]") {

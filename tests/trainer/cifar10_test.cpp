@@ -1,19 +1,13 @@
 #include "trainer/data/cifar10.h"
 
-#include <filesystem>
-
 #include "rendezvous/base/error.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 #include "tests/trainer/error_text.h"
 #include "tests/trainer/generated_data.h"
 #include "trainer/data/cifar10_pickle.h"
 
-using namespace ddprun;
 using namespace ddprun::train;
-using Catch::Matchers::Contains;
 using Bytes = std::vector<std::uint8_t>;
-namespace fs = std::filesystem;
 
 namespace {
 

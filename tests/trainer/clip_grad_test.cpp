@@ -2,16 +2,8 @@
 
 #include <torch/torch.h>
 
-#include <limits>
-#include <map>
-#include <sstream>
-
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 #include "tests/trainer/golden.h"
-
-using namespace ddprun;
-using namespace ddprun::test;
-using Catch::Matchers::Contains;
 
 namespace {
 

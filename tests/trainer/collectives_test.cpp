@@ -3,23 +3,14 @@
 
 #include <torch/torch.h>
 
-#include <atomic>
-#include <chrono>
 #include <nlohmann/json.hpp>
-#include <set>
-#include <sstream>
-#include <thread>
 
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 #include "tests/trainer/collectives_check.h"
 #include "tests/trainer/rank_threads.h"
 #include "tests/trainer/words.h"
 #include "trainer/ddp/group/group_state.h"
 
-using namespace ddprun;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 using nlohmann::json;
 using Tensors = std::vector<at::Tensor>;
 

@@ -1,6 +1,6 @@
 #include "trainer/config/command_line.h"
 
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 #include "tests/trainer/words.h"
 #include "trainer/config/settings.h"
 #include "trainer/device_choice.h"
@@ -8,9 +8,7 @@
 #include "trainer/tour/tour_line.h"
 #include "trainer/tour/tours.h"
 
-using namespace ddprun;
 using namespace ddprun::train;
-using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 using settings::Option, settings::Takes;

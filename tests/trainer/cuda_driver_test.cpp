@@ -1,13 +1,6 @@
 #include "trainer/ddp/group/cuda_driver.h"
 
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
-
-using namespace ddprun;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
+#include "tests/support/test.h"
 
 namespace {
 

@@ -1,21 +1,10 @@
 #include "ddprun/data_loader.h"
 
-#include <chrono>
-#include <map>
-#include <mutex>
-#include <set>
-#include <stdexcept>
-#include <thread>
-
 #include "ddprun/sampler.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 #include "tests/trainer/error_text.h"
 #include "tests/trainer/generated_data.h"
 
-using namespace ddprun;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 using test::error_text;
 
 namespace {

@@ -2,19 +2,13 @@
 #include <torch/torch.h>
 #include <zlib.h>
 
-#include <random>
-#include <sstream>
-
 #include "rendezvous/base/error.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/trainer/generated_data.h"
 #include "tests/trainer/golden.h"
 #include "tests/trainer/words.h"
 #include "trainer/data/dataset.h"
 
-using namespace ddprun;
 using namespace ddprun::train;
 
 namespace {

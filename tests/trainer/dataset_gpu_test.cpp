@@ -1,16 +1,12 @@
 // Data sets on a GPU, where there is one.
 #include <torch/torch.h>
 
-#include <numeric>
-
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 #include "tests/trainer/generated_data.h"
 #include "tests/trainer/gpus_or_skip.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/split.h"
 
-using namespace ddprun;
 using namespace ddprun::train;
 
 namespace {

@@ -2,13 +2,9 @@
 
 #include <torch/torch.h>
 
-#include <numeric>
-
 #include "ddprun/sampler.h"
 #include "rendezvous/base/error.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/trainer/error_text.h"
 #include "tests/trainer/generated_data.h"
 #include "trainer/data/cifar10.h"
@@ -16,9 +12,7 @@
 #include "trainer/data/image_shards.h"
 #include "trainer/data/split.h"
 
-using namespace ddprun;
 using namespace ddprun::train;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -1,10 +1,6 @@
 // The library `ddp` by real processes: ddp_worker has the scenarios.
-#include "tests/support/catch.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/trainer/ranks.h"
-
-using namespace ddprun::test;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -2,14 +2,8 @@
 
 #include <torch/torch.h>
 
-#include <cstdlib>
-
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 #include "tests/trainer/golden.h"
-
-using namespace ddprun;
-using namespace ddprun::test;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -5,9 +5,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/torch.h>
 
-#include "tests/support/catch.h"
-
-using namespace ddprun;
+#include "tests/support/test.h"
 
 namespace {
 

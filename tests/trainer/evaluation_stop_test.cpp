@@ -1,23 +1,14 @@
 // SIGTERM while `train` evaluates: the evaluation ends at once, and the next start makes it again. The whole run is
 // then that of one that nobody disturbed: weights, printed lines, metrics and the best epoch.
-#include <fcntl.h>
 #include <sys/mman.h>
 
-#include <csignal>
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/channel/worker_channel.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 #include "tests/trainer/generated_data.h"
 #include "tests/trainer/ranks.h"
-
-using namespace ddprun;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -3,10 +3,7 @@
 #include <sys/resource.h>
 #include <torch/torch.h>
 
-#include <cstdlib>
-#include <vector>
-
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
 namespace {
 

@@ -5,11 +5,8 @@
 #include <torch/library.h>
 #include <torch/torch.h>
 
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 #include "tests/trainer/rank_threads.h"
-
-using namespace ddprun;
-using namespace ddprun::test;
 
 namespace {
 

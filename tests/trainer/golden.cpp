@@ -1,13 +1,8 @@
 #include "tests/trainer/golden.h"
-#include "tests/support/places.h"
 
 #include <zlib.h>
 
-#include <cmath>
-#include <cstdio>
-
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 #include "tests/trainer/words.h"
 
 namespace ddprun::test {

@@ -1,10 +1,8 @@
 // The GPU half of the trainer, as far as it can be tried without a GPU.
 #include <torch/torch.h>
 
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 #include "trainer/ddp/group/gpu.h"
-
-using namespace ddprun;
 
 #ifdef DDPRUN_TORCH_GPU
 TEST_CASE("the GPU half of LibTorch loads into a program that was started without it", "[gpu_library]") {

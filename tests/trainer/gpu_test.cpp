@@ -1,19 +1,13 @@
 // `train` and the library over NCCL, where there are GPUs. Without one every test says so and is skipped.
 #include <torch/torch.h>
 
-#include <cstdlib>
-
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 #include "tests/trainer/collectives_check.h"
 #include "tests/trainer/gpus_or_skip.h"
 #include "tests/trainer/rank_threads.h"
 #include "tests/trainer/ranks.h"
 #include "tests/trainer/snapshot_compare.h"
 #include "trainer/ddp/snapshot/staging.h"
-
-using namespace ddprun;
-using namespace ddprun::test;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -1,6 +1,6 @@
 #include "trainer/graph_plan.h"
 
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
 using namespace ddprun::train;
 

@@ -5,16 +5,13 @@
 
 #include "ddprun/process_group.h"
 #include "ddprun/worker.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 #include "tests/trainer/recorded_operations.h"
 #include "tests/trainer/words.h"
 #include "trainer/ddp/snapshot/optimizer_state.h"
 #include "trainer/step.h"
 #include "trainer/transfer.h"
 
-using namespace ddprun;
-using namespace ddprun::test;
 using namespace ddprun::train;
 
 namespace {

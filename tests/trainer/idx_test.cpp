@@ -3,12 +3,9 @@
 #include <zlib.h>
 
 #include "rendezvous/base/error.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::train;
-using Catch::Matchers::Contains;
 using Bytes = std::vector<std::uint8_t>;
 
 namespace {

@@ -1,16 +1,13 @@
 #include "trainer/data/image_shards.h"
 
 #include "ddprun/sharded_dataset.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 #include "tests/trainer/generated_data.h"
 #include "trainer/config/shards_line.h"
 #include "trainer/data/cifar10.h"
 #include "trainer/data/mnist.h"
 
-using namespace ddprun;
 using namespace ddprun::train;
-using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 
 namespace {

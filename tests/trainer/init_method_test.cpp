@@ -1,12 +1,8 @@
 #include "trainer/ddp/group/init_method.h"
 
 #include "rendezvous/peer/loopback.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 #include "trainer/ddp/group/own_address.h"
-
-using namespace ddprun;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 
 namespace {
 

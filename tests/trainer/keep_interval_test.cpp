@@ -1,10 +1,9 @@
 #include "trainer/keep_interval.h"
 
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 #include "trainer/config/options.h"
 
 using namespace ddprun::train;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include <ATen/Context.h>
 
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
 using namespace ddprun::train;
 

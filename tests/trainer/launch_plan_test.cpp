@@ -3,10 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
-using namespace std::chrono_literals;
 using Texts = std::vector<std::string>;
 
 TEST_CASE("a launch becomes a command line of ddprun", "[launch]") {

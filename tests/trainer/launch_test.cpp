@@ -1,17 +1,7 @@
 // A program that launches itself under the real ddprun: what it gets back, what it is told, and that nothing stays.
-#include <csignal>
-#include <filesystem>
-#include <memory>
-
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
 #include "tests/support/free_port.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/trainer/words.h"
-
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 
 namespace {
 

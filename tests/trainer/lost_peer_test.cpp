@@ -4,9 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include "ddprun/process_group.h"
-#include "tests/support/catch.h"
-
-using namespace ddprun;
+#include "tests/support/test.h"
 
 namespace {
 

@@ -1,12 +1,8 @@
 #include "ddprun/lr_schedule.h"
 
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/trainer/error_text.h"
 #include "tests/trainer/lr_lines.h"
-
-using namespace ddprun;
 
 namespace {
 

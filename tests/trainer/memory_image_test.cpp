@@ -3,15 +3,10 @@
 
 #include <torch/torch.h>
 
-#include <cmath>
-#include <limits>
-
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 #include "tests/trainer/snapshot_compare.h"
 #include "trainer/ddp/snapshot/damaged.h"
 #include "trainer/ddp/snapshot/snapshot_format.h"
-
-using namespace ddprun;
 
 namespace {
 

@@ -1,24 +1,15 @@
 #include "trainer/metrics/metrics.h"
 
 #include <sys/resource.h>
-#include <sys/stat.h>
 
-#include <csignal>
-#include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "rendezvous/base/error.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/trainer/error_text.h"
 #include "trainer/metrics/tensorboard.h"
 
-using namespace ddprun;
 using namespace ddprun::train;
-using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 using Step = std::optional<std::int64_t>;

@@ -1,15 +1,10 @@
 #include "trainer/data/mnist.h"
 
-#include <filesystem>
-
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 #include "tests/trainer/error_text.h"
 #include "tests/trainer/generated_data.h"
 
-using namespace ddprun;
 using namespace ddprun::train;
-using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 
 namespace {

@@ -1,11 +1,9 @@
 #include "trainer/models/model_spec.h"
 
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 #include "trainer/models/model_names.h"
 
-using namespace ddprun;
 using namespace ddprun::train;
-using Catch::Matchers::Contains;
 
 namespace {
 

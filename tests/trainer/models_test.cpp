@@ -4,18 +4,11 @@
 
 #include <torch/torch.h>
 
-#include <cmath>
-
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/trainer/ranks.h"
 #include "trainer/models/deterministic_pool.h"
 
-using namespace ddprun;
 using namespace ddprun::train;
-using namespace ddprun::test;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -1,8 +1,6 @@
 #include "trainer/ddp/group/nccl_settings.h"
 
-#include "tests/support/catch.h"
-
-using namespace ddprun;
+#include "tests/support/test.h"
 
 namespace {
 

@@ -3,20 +3,11 @@
 #include <torch/torch.h>
 #include <torch/version.h>
 
-#include <functional>
-#include <limits>
-#include <memory>
-#include <sstream>
-
 #include "ddprun/amp.h"
 #include "ddprun/clip_grad.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 #include "tests/trainer/golden.h"
 #include "trainer/ddp/snapshot/optimizer_state.h"
-
-using namespace ddprun;
-using namespace ddprun::test;
-using Catch::Matchers::Contains;
 
 namespace {
 

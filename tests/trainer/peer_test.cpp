@@ -1,14 +1,7 @@
 // Whole courses of `train` beside Python's DDP, two ranks each, from the same command line and seed: python_ddp.py
 // reads the data and draws the first weights on its own. ConvNet's is in train_test.cpp.
-#include <algorithm>
-#include <cmath>
-#include <regex>
-
-#include "tests/support/catch.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/trainer/ranks.h"
-
-using namespace ddprun::test;
 
 namespace {
 

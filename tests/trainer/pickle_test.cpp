@@ -1,18 +1,12 @@
 #include "trainer/ddp/snapshot/pickle.h"
 
-#include <random>
-
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
 #include "tests/support/soak.h"
+#include "tests/support/test.h"
 #include "tests/trainer/error_text.h"
 #include "trainer/ddp/snapshot/archive.h"
 #include "trainer/ddp/snapshot/damaged.h"
 
-using namespace ddprun;
 using namespace std::string_literals;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -3,24 +3,16 @@
 
 #include <torch/torch.h>
 
-#include <csignal>
-#include <filesystem>
-#include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "ddprun/collectives.h"
 #include "rendezvous/peer/listen_socket.h"
 #include "rendezvous/store/server.h"
-#include "tests/support/catch.h"
 #include "tests/support/hosts.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/trainer/ranks.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -1,13 +1,8 @@
 #include "trainer/progress.h"
 
-#include <memory>
+#include "tests/support/test.h"
 
-#include "tests/support/catch.h"
-
-using namespace ddprun;
 using namespace ddprun::train;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -1,9 +1,6 @@
 #include "trainer/ddp/group/rank_env.h"
 
-#include "tests/support/catch.h"
-
-using namespace ddprun;
-using Catch::Matchers::Contains;
+#include "tests/support/test.h"
 
 namespace {
 

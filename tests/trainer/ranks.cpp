@@ -1,11 +1,6 @@
 #include "tests/trainer/ranks.h"
-#include "tests/support/places.h"
 
-#include <cstdlib>
-#include <regex>
-#include <sstream>
-
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
 namespace ddprun::test {
 namespace {

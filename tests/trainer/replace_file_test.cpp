@@ -1,12 +1,6 @@
 #include "trainer/ddp/snapshot/replace_file.h"
 
-#include <sys/stat.h>
-
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-
-using namespace ddprun;
-using Catch::Matchers::Contains;
+#include "tests/support/test.h"
 
 namespace {
 

@@ -1,14 +1,10 @@
 #include "trainer/result_file.h"
 
-#include <limits>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::train;
-using Catch::Matchers::Contains;
 
 TEST_CASE("a result file holds one JSON object, in the order of its making", "[result_file]") {
   const test::TempFolder folder;

@@ -1,14 +1,8 @@
 #include "trainer/ddp/snapshot/safetensors.h"
 
-#include <cstdint>
-#include <random>
-
 #include "rendezvous/base/error.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 #include "tests/trainer/error_text.h"
-
-using namespace ddprun;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -1,18 +1,9 @@
 #include "ddprun/sampler.h"
 
-#include <fstream>
-#include <numeric>
-#include <random>
-#include <sstream>
-
-#include "tests/support/catch.h"
-#include "tests/support/places.h"
 #include "tests/support/soak.h"
+#include "tests/support/test.h"
 #include "tests/trainer/error_text.h"
 #include "tests/trainer/stages.h"
-
-using namespace ddprun;
-using namespace ddprun::test;
 
 namespace {
 

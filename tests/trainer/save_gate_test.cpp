@@ -1,17 +1,10 @@
 // Ranks that are asked to save stop at one step, whatever the distance between them and whenever they hear of it.
 #include "trainer/ddp/snapshot/save_gate.h"
 
-#include <algorithm>
-#include <random>
-#include <thread>
-
 #include "rendezvous/store/server.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 
 namespace {
 

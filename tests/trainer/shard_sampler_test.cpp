@@ -1,16 +1,7 @@
 #include "ddprun/shard_sampler.h"
 
-#include <algorithm>
-#include <numeric>
-#include <random>
-#include <set>
-#include <string>
-
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 #include "tests/trainer/stages.h"
-
-using namespace ddprun;
-using namespace ddprun::test;
 
 namespace {
 

@@ -1,15 +1,8 @@
 #include "ddprun/sharded_dataset.h"
 
-#include <filesystem>
-#include <random>
-#include <thread>
-
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 #include "tests/trainer/error_text.h"
 
-using namespace ddprun;
-using Catch::Matchers::Contains;
 using test::TempFolder;
 
 namespace {

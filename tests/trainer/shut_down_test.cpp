@@ -1,14 +1,9 @@
 #include "trainer/ddp/group/shut_down.h"
 
-#include <chrono>
 #include <condition_variable>
-#include <mutex>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
-#include "tests/support/catch.h"
-
-using namespace ddprun;
-using namespace std::chrono_literals;
+#include "tests/support/test.h"
 
 namespace {
 

@@ -1,18 +1,12 @@
 #include "trainer/ddp/snapshot/snapshot_folder.h"
 
-#include <cerrno>
-#include <functional>
 #include <new>
-#include <sstream>
 #include <system_error>
 
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 #include "tests/trainer/fake_files.h"
 #include "trainer/ddp/snapshot/damaged.h"
 
-using namespace ddprun;
-using Catch::Matchers::Contains;
 using test::FakeFiles;
 using Survives = FakeFiles::Survives;
 

@@ -4,19 +4,14 @@
 
 #include "ddprun/sampler.h"
 #include "rendezvous/base/error.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/trainer/error_text.h"
 #include "tests/trainer/snapshot_compare.h"
 #include "trainer/ddp/snapshot/optimizer_state.h"
 #include "trainer/ddp/snapshot/torch_file.h"
 #include "trainer/models/models.h"
 
-using namespace ddprun;
 using namespace ddprun::train;
-using namespace ddprun::test;
-using Catch::Matchers::Contains;
 
 namespace {
 

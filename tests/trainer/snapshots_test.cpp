@@ -1,34 +1,14 @@
 // Snapshots by real processes, through whatever can happen to them: ddp_worker has the scenarios.
-#include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <torch/torch.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <random>
-#include <regex>
-#include <set>
-#include <sstream>
-#include <thread>
-
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
 #include "tests/support/soak.h"
+#include "tests/support/test.h"
 #include "tests/trainer/ranks.h"
 #include "tests/trainer/snapshot_compare.h"
 #include "trainer/ddp/snapshot/snapshot_folder.h"
 #include "trainer/ddp/snapshot/snapshot_format.h"
-
-using namespace ddprun;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
-namespace fs = std::filesystem;
 
 namespace {
 

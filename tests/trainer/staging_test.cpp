@@ -3,9 +3,7 @@
 
 #include <torch/torch.h>
 
-#include "tests/support/catch.h"
-
-using namespace ddprun;
+#include "tests/support/test.h"
 
 namespace {
 

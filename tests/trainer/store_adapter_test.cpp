@@ -3,17 +3,13 @@
 
 #include <c10/util/Exception.h>
 
-#include <thread>
-
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include "rendezvous/peer/listen_socket.h"
 #include "rendezvous/store/server.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace std::chrono_literals;
 using c10::make_intrusive;
 using Store = c10::intrusive_ptr<c10d::Store>;
 using Bytes = std::vector<std::uint8_t>;

@@ -1,20 +1,10 @@
 // What a course on distributed training shows, done with `train`: whole runs, by their numbers.
-#include <signal.h>
-
-#include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <regex>
-#include <sstream>
 
-#include "tests/support/catch.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/trainer/generated_data.h"
 #include "tests/trainer/ranks.h"
 
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 
 namespace {

@@ -1,13 +1,8 @@
 #include "trainer/data/synthetic.h"
 
-#include <algorithm>
-#include <cmath>
+#include "tests/support/test.h"
 
-#include "tests/support/catch.h"
-
-using namespace ddprun;
 using namespace ddprun::train;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -2,20 +2,13 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
-
 #include "ddprun/data_loader.h"
 #include "ddprun/lr_schedule.h"
 #include "ddprun/set_lr.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/trainer/error_text.h"
 #include "tests/trainer/generated_data.h"
 #include "tests/trainer/lr_lines.h"
-
-using namespace ddprun;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -1,9 +1,8 @@
 #include "trainer/start/torch_place.h"
 
 #include "rendezvous/base/error.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::train;
 
 namespace {

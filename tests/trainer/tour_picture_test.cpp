@@ -1,19 +1,12 @@
 // The tours' pictures: golden texts in testdata and docs (DDPRUN_UPDATE=1 rewrites them: look at them then), and what a
 // renderer makes of them.
-#include <regex>
-#include <sstream>
-
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/trainer/tour_deals.h"
 #include "tests/trainer/words.h"
 #include "trainer/tour/svg.h"
 #include "trainer/tour/timeline.h"
 
-using namespace ddprun;
 using namespace ddprun::train;
-using Catch::Matchers::Contains;
 
 namespace {
 

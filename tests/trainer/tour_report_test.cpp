@@ -1,14 +1,12 @@
 // What the tours say, before any process runs: the pure half of them.
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 #include "tests/trainer/tour_deals.h"
 #include "trainer/tour/clock.h"
 #include "trainer/tour/operation_report.h"
 #include "trainer/tour/timeline.h"
 #include "trainer/tour/tours.h"
 
-using namespace ddprun;
 using namespace ddprun::train;
-using Catch::Matchers::Contains;
 using test::deals_of;
 
 TEST_CASE("each tour is found by its name and has a line of help", "[tour]") {

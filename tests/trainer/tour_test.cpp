@@ -1,17 +1,8 @@
 // The tours by real processes, as people see them: testdata/tours (DDPRUN_UPDATE=1 rewrites it; read the diff).
-#include <functional>
-#include <regex>
-#include <string>
-
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/trainer/ranks.h"
 
-using namespace ddprun::test;
-using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,21 +1,8 @@
 // `train` by its numbers: whatever happens on the way, a run ends with the weights that Python's DDP and an undisturbed
 // run end with.
-#include <signal.h>
-
-#include <cmath>
-#include <filesystem>
-#include <regex>
-#include <sstream>
-
-#include "tests/support/catch.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/trainer/ranks.h"
 #include "tests/trainer/snapshot_compare.h"
-
-using namespace ddprun;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 
 namespace {
 

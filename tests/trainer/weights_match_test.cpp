@@ -1,10 +1,9 @@
 #include "trainer/ddp/snapshot/weights_match.h"
 
 #include "rendezvous/base/error.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 #include "tests/trainer/error_text.h"
 
-using namespace ddprun;
 using Names = std::vector<std::string>;
 using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
 

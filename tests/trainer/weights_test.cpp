@@ -2,14 +2,8 @@
 
 #include <torch/torch.h>
 
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/trainer/error_text.h"
-
-using namespace ddprun;
-using namespace ddprun::test;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -1,27 +1,16 @@
 // The trainer's side of the worker channel, with a page of our own in the agent's place.
 #include "ddprun/worker.h"
 
-#include <sys/wait.h>
-
-#include <csignal>
-#include <cstdlib>
-#include <functional>
-#include <iostream>
-#include <memory>
-#include <thread>
-
 #include "agent/channel/channel_page.h"
 #include "rendezvous/channel/beat_scope.h"
 #include "rendezvous/store/client.h"
 #include "rendezvous/store/server.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 #include "trainer/ddp/group/calls_in_flight.h"
 #include "trainer/ddp/snapshot/save_gate.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
 using namespace ddprun::rendezvous;
-using namespace std::chrono_literals;
 
 namespace {
 

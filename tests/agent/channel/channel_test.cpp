@@ -1,22 +1,9 @@
 // The worker channel and the early detection of deaths, with real workers in C and in Python.
-#include <fcntl.h>
 #include <poll.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <csignal>
-#include <cstring>
-#include <deque>
-#include <fstream>
-#include <functional>
-#include <iostream>
-#include <mutex>
 
 #include "agent/channel/channel_page.h"
 #include "agent/channel/death_watch.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 
 extern "C" {
 std::size_t old_page_bytes();
@@ -24,9 +11,7 @@ std::uint64_t old_agent_reads_phase(const void* page);
 std::uint64_t old_agent_reads_step(const void* page);
 }
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,23 +1,11 @@
 // The timer pipe with real processes, real signals and the wall clock.
 #include "agent/channel/file_timer.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <filesystem>
-
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
-namespace fs = std::filesystem;
 
 namespace {
 

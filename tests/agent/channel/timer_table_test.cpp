@@ -1,12 +1,8 @@
 #include "agent/channel/timer_table.h"
 
-#include <csignal>
+#include "tests/support/test.h"
 
-#include "tests/support/catch.h"
-
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
 
 namespace {
 

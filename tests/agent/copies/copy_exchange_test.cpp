@@ -1,22 +1,11 @@
 // Two or three nodes' exchanges over socket pairs.
 #include "agent/copies/copy_exchange.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <array>
-#include <mutex>
-#include <string>
-#include <vector>
+#include "tests/support/test.h"
 
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 
 namespace {
 

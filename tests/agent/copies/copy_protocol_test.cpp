@@ -1,11 +1,7 @@
 #include "agent/copies/copy_protocol.h"
 
-#include <string>
-#include <vector>
+#include "tests/support/test.h"
 
-#include "tests/support/catch.h"
-
-using namespace ddprun;
 using namespace ddprun::agent;
 
 namespace {

@@ -2,20 +2,13 @@
 
 #include <elf.h>
 
-#include <cerrno>
-#include <csignal>
-#include <cstring>
-#include <map>
-
 #include "agent/diagnosis/core_file.h"
 #include "agent/diagnosis/exec_failure.h"
 #include "agent/diagnosis/last_lines.h"
 #include "agent/process/control_groups.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
 
 namespace {
 

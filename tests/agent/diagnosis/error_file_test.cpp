@@ -1,13 +1,10 @@
 #include "agent/diagnosis/error_file.h"
 
-#include <csignal>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
 using Json = nlohmann::json;
 
 namespace {

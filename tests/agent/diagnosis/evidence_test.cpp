@@ -2,18 +2,10 @@
 #include "agent/diagnosis/evidence.h"
 
 #include <elf.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <filesystem>
+#include "tests/support/test.h"
 
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
-namespace fs = std::filesystem;
 
 namespace {
 

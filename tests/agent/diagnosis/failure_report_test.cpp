@@ -1,19 +1,12 @@
 #include "agent/diagnosis/failure_report.h"
 
-#include <cerrno>
-#include <csignal>
-#include <cstdlib>
 #include <ctime>
-#include <sstream>
 
 #include "agent/process/exit_status.h"
-#include "tests/support/catch.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/support/transcript.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -2,11 +2,9 @@
 
 #include "agent/diagnosis/failure_report.h"
 #include "agent/diagnosis/traceback_hold.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
 
 namespace {
 

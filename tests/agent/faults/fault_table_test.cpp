@@ -1,10 +1,8 @@
 #include "agent/faults/fault_table.h"
 
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
 using rendezvous::FaultKind;
 
 namespace {

@@ -1,12 +1,8 @@
 #include "agent/hang/hang_watch.h"
 
-#include <random>
+#include "tests/support/test.h"
 
-#include "tests/support/catch.h"
-
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
 using rendezvous::Activity;
 
 namespace {

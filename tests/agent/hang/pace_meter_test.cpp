@@ -1,10 +1,8 @@
 #include "agent/hang/pace_meter.h"
 
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,18 +1,10 @@
 #include "agent/hang/processor_wait.h"
 
 #include <sched.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <csignal>
-#include <thread>
+#include "tests/support/test.h"
 
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
 
 namespace {
 

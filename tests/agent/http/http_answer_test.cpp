@@ -1,12 +1,8 @@
 #include "agent/http/http_answer.h"
 
-#include <string>
-#include <variant>
-
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
 
 namespace {
 

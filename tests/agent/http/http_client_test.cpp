@@ -1,22 +1,16 @@
 // The HTTP client, and TLS on both sides, with real connections on loopback, all in one thread.
 #include "agent/http/http_client.h"
 
-#include <filesystem>
-
 #include <asio/write.hpp>
 
 #include "agent/http/http_server.h"
 #include "agent/http/https.h"
 #include "agent/push/pusher.h"
 #include "rendezvous/base/error.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 #include "tests/support/test_certificate.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,12 +1,9 @@
 #include "agent/http/http_request.h"
 
-#include <string>
-
 #include "agent/http/http_access.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
 using namespace ddprun::agent;
-using namespace ddprun;
 
 namespace {
 

@@ -1,20 +1,12 @@
 // The HTTP server with real connections on loopback, all in one thread.
 #include "agent/http/http_server.h"
 
-#include <chrono>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include <asio/read.hpp>
 #include <asio/write.hpp>
 
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
 using namespace ddprun::agent;
-using namespace ddprun;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,20 +1,12 @@
 #include "agent/logs/event_log.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <nlohmann/json.hpp>
-#include <set>
-#include <sstream>
 
 #include "agent/logs/job_end.h"
 #include "rendezvous/base/error.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
 using Json = nlohmann::json;
 
 namespace {

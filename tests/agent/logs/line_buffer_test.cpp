@@ -1,10 +1,7 @@
 #include "agent/logs/line_buffer.h"
 
-#include <random>
+#include "tests/support/test.h"
 
-#include "tests/support/catch.h"
-
-using namespace ddprun;
 using namespace ddprun::agent;
 
 namespace {

@@ -1,21 +1,12 @@
 // Log files on the disk: appended to, turned over when full, and where they lie.
-#include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <csignal>
 
 #include "agent/logs/log_file.h"
 #include "agent/logs/log_layout.h"
 #include "rendezvous/base/error.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace ddprun::test;
-namespace fs = std::filesystem;
 
 namespace {
 

@@ -4,9 +4,8 @@
 #include "agent/logs/line_prefix.h"
 #include "agent/logs/rank_selection.h"
 #include "agent/logs/stream_plan.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
 using Way = StreamPlan::Way;
 

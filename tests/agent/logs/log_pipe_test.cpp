@@ -1,18 +1,11 @@
 #include "agent/logs/log_pipe.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include <functional>
-#include <map>
+#include "tests/support/test.h"
 
-#include "tests/support/catch.h"
-
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
 
 namespace {
 

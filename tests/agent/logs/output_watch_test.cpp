@@ -1,15 +1,10 @@
 #include "agent/logs/output_watch.h"
 
-#include <cmath>
-
 #include "agent/logs/output_metrics.h"
 #include "agent/logs/output_monitor.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,11 +1,7 @@
 #include "agent/logs/own_log.h"
 
-#include <regex>
-#include <vector>
+#include "tests/support/test.h"
 
-#include "tests/support/catch.h"
-
-using namespace ddprun;
 using namespace ddprun::agent;
 
 namespace {

@@ -1,19 +1,10 @@
 // --health-check with real commands.
 #include "agent/machine/health_check.h"
 
-#include <csignal>
-#include <filesystem>
-#include <memory>
-#include <thread>
-
 #include "agent/machine/machine_limits.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,18 +1,9 @@
 // --preemption-probe: when its command runs and what its end means, as a value; then with real files and commands.
 #include "agent/machine/preemption_probe.h"
 
-#include <sys/wait.h>
+#include "tests/support/test.h"
 
-#include <csignal>
-#include <memory>
-
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 using rendezvous::ExitStatus;
 
 namespace {

@@ -2,19 +2,11 @@
 
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
-#include <iostream>
 
 #include "agent/process/file_content.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
 
 namespace {
 

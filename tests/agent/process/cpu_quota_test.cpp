@@ -2,13 +2,9 @@
 // real group.
 #include "agent/process/cpu_quota.h"
 
-#include <filesystem>
-
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
 using namespace ddprun::agent;
-namespace fs = std::filesystem;
 
 namespace {
 

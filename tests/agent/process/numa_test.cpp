@@ -1,15 +1,9 @@
 #include "agent/process/numa.h"
 
-#include <filesystem>
-#include <fstream>
-
 #include "agent/process/topology.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-namespace fs = std::filesystem;
 
 namespace {
 

@@ -1,21 +1,11 @@
 #include "agent/process/process_table.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <csignal>
-#include <filesystem>
-
 #include "agent/process/descendants.h"
 #include "agent/process/process_state.h"
 #include "agent/process/stuck_watch.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,19 +1,12 @@
 #include "agent/process/process.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
-#include <utility>
 
 #include "agent/channel/channel_page.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
 
 namespace {

@@ -1,15 +1,8 @@
 #include "agent/process/regular_file.h"
 
-#include <sys/stat.h>
+#include "tests/support/test.h"
 
-#include <filesystem>
-
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-
-using namespace ddprun;
 using namespace ddprun::agent;
-namespace fs = std::filesystem;
 
 TEST_CASE("an error file that is a pipe, a folder or endless does not stop ddprun", "[regular_file]") {
   const test::TempFolder folder;

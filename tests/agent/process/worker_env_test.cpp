@@ -2,9 +2,8 @@
 
 #include "agent/process/job_cookie.h"
 
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
 
 namespace {

@@ -4,11 +4,9 @@
 #include "agent/push/otel_list.h"
 #include "agent/push/push_schedule.h"
 #include "agent/push/pusher.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
 using nlohmann::json;
 
 namespace {

@@ -1,14 +1,11 @@
 #include "agent/stacks/process_stacks.h"
 
-#include <unistd.h>
-
 #include "agent/stacks/function_name.h"
 #include "agent/stacks/memory_map.h"
 #include "agent/stacks/stack_unwinder.h"
 #include "agent/stacks/trace_refusal.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
 using Catch::Matchers::StartsWith;
 

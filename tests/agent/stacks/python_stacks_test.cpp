@@ -1,20 +1,10 @@
 // Python frames by tools that are programs: real py-spy where it is installed, scripts in its place elsewhere.
-#include <unistd.h>
-
-#include <filesystem>
-
 #include "agent/stacks/python_tool.h"
 #include "agent/stacks/take_stacks.h"
 #include "agent/stacks/top_frame.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 
 namespace {

@@ -1,16 +1,7 @@
 // Stacks of real processes, which go on afterwards as if nothing had happened.
 #include "agent/stacks/take_stacks.h"
 
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <atomic>
-#include <filesystem>
-#include <thread>
 
 #include <asio/io_context.hpp>
 
@@ -18,15 +9,9 @@
 #include "agent/process/process_state.h"
 #include "agent/stacks/thread_capture.h"
 #include "agent/stacks/top_frame.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 
 namespace {

@@ -1,9 +1,7 @@
 #include "agent/stacks/top_frame.h"
 
-#include <vector>
-
 #include "agent/stacks/python_frames.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
 using namespace ddprun::agent;
 

@@ -1,12 +1,9 @@
 #include "agent/status/job_history.h"
 
-#include <set>
-
 #include "agent/status/page_data.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
 using namespace ddprun::agent;
-using namespace std::chrono_literals;
 using nlohmann::json;
 
 namespace {

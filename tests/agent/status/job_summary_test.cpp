@@ -2,12 +2,10 @@
 
 #include "agent/status/act_request.h"
 #include "agent/status/status_json.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
 using namespace ddprun::rendezvous;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -3,31 +3,17 @@
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <regex>
-#include <set>
-#include <sstream>
-#include <string>
-#include <thread>
-#include <utility>
-
 #include <asio/read.hpp>
 #include <asio/read_until.hpp>
 #include <asio/write.hpp>
 
 #include "agent/http/http_server.h"
 #include "agent/status/otlp_json.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
+#include "tests/support/test.h"
 #include "tests/support/transcript.h"
 
-using namespace ddprun;
 using namespace ddprun::agent;
 using namespace ddprun::rendezvous;
-using namespace std::chrono_literals;
 using nlohmann::json;
 
 namespace {

@@ -1,15 +1,10 @@
-#include <map>
-
 #include "launcher/chaos/chaos_outcomes.h"
 #include "launcher/chaos/chaos_plan.h"
 #include "launcher/chaos/chaos_words.h"
 #include "rendezvous/coordination/act.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 using nlohmann::json;
 using rendezvous::FaultKind;
 

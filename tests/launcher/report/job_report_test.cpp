@@ -1,17 +1,13 @@
 #include "launcher/report/job_report.h"
 
-#include <random>
-
 #include <nlohmann/json.hpp>
 
 #include "launcher/report/event_reader.h"
 #include "launcher/report/report_text.h"
 #include "rendezvous/base/spelling.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
-using namespace std::chrono_literals;
 using rendezvous::TimeKind;
 
 namespace {

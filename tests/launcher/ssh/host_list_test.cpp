@@ -1,9 +1,8 @@
 #include "launcher/ssh/host_list.h"
 
 #include "launcher/ssh/tree.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
 
 namespace {

@@ -1,13 +1,9 @@
 #include "launcher/ssh/job_progress.h"
 
-#include <csignal>
-
 #include "rendezvous/base/overloaded.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
-using namespace std::chrono_literals;
 
 namespace {
 

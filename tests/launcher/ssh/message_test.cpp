@@ -5,12 +5,9 @@
 #include "launcher/ssh/handed_environment.h"
 #include "launcher/ssh/repeated_lines.h"
 #include "launcher/ssh/ssh_command.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -4,12 +4,10 @@
 #include "launcher/job_view.h"
 #include "launcher/view/table.h"
 #include "launcher/view/units.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::launcher;
 using namespace ddprun::rendezvous;
-using namespace std::chrono_literals;
 
 namespace {
 

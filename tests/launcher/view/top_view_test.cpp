@@ -1,11 +1,9 @@
 #include "launcher/view/top_view.h"
 
-#include <algorithm>
-
 #include "launcher/view/keys.h"
 #include "launcher/view/stacks_text.h"
 #include "launcher/view/units.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
 using namespace ddprun::launcher;
 using nlohmann::json;

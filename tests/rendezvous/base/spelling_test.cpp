@@ -2,9 +2,7 @@
 
 #include "rendezvous/base/print_line.h"
 
-#include "tests/support/catch.h"
-
-using namespace ddprun;
+#include "tests/support/test.h"
 
 TEST_CASE("what would act on a terminal is shown, and other text stays as it is", "[spelling]") {
   CHECK(visible("rank 0: \x1b[2J\r\n\t\x7f") == R"(rank 0: \x1b[2J\x0d\x0a\x09\x7f)");

@@ -1,15 +1,9 @@
 #include "rendezvous/coordination/common_snapshot.h"
 
-#include <map>
-#include <random>
-#include <set>
-
-#include "tests/support/catch.h"
 #include "tests/support/soak.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace ddprun::test;
 
 namespace {
 

@@ -1,13 +1,9 @@
 #include "rendezvous/coordination/control_message.h"
 
-#include <csignal>
-
 #include "rendezvous/peer/frame.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,28 +1,15 @@
 #include "rendezvous/coordination/coordinator_server.h"
 
-#include <unistd.h>
-
-#include <deque>
-#include <functional>
 #include <future>
-#include <memory>
-#include <mutex>
-#include <set>
-#include <stdexcept>
-#include <utility>
 
 #include "rendezvous/coordination/coordinator_client.h"
 #include "rendezvous/coordination/copies_opening.h"
 #include "rendezvous/coordination/election_rpc.h"
 #include "rendezvous/peer/link_dialer.h"
 #include "tests/rendezvous/store/raw_peer.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,13 +1,8 @@
 #include "rendezvous/coordination/coordinator.h"
 
-#include <algorithm>
-#include <csignal>
+#include "tests/support/test.h"
 
-#include "tests/support/catch.h"
-
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,12 +1,8 @@
 #include "rendezvous/coordination/election.h"
 
-#include <map>
+#include "tests/support/test.h"
 
-#include "tests/support/catch.h"
-
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace std::chrono_literals;
 
 namespace {
 

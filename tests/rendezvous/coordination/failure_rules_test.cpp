@@ -1,10 +1,7 @@
 #include "rendezvous/coordination/failure_rules.h"
 
-#include <csignal>
+#include "tests/support/test.h"
 
-#include "tests/support/catch.h"
-
-using namespace ddprun;
 using namespace ddprun::rendezvous;
 
 namespace {

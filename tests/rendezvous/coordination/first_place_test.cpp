@@ -1,10 +1,8 @@
 #include "rendezvous/coordination/first_place.h"
 
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace std::chrono_literals;
 
 namespace {
 

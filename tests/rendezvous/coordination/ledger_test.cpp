@@ -1,17 +1,10 @@
 #include "rendezvous/coordination/ledger.h"
 
-#include <csignal>
-#include <deque>
-#include <map>
-#include <optional>
-
 #include "rendezvous/base/random.h"
-#include "tests/support/catch.h"
 #include "tests/support/soak.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace std::chrono_literals;
 
 namespace {
 

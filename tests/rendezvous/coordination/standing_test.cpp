@@ -1,11 +1,9 @@
 #include "rendezvous/coordination/standing.h"
 
 #include "rendezvous/coordination/hang_inquiry.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,21 +1,11 @@
 #include "rendezvous/coordination/straggler.h"
 
-#include <algorithm>
-#include <cmath>
 #include <ctime>
-#include <functional>
-#include <optional>
-#include <random>
-#include <set>
-#include <utility>
 
-#include "tests/support/catch.h"
 #include "tests/support/soak.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 
 namespace {
 

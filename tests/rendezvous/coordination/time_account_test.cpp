@@ -1,14 +1,10 @@
 #include "rendezvous/coordination/time_account.h"
 
-#include <random>
-
 #include "rendezvous/coordination/job_clock.h"
 #include "rendezvous/coordination/round_spent.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace std::chrono_literals;
 
 namespace {
 

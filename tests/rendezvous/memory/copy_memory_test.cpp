@@ -1,12 +1,7 @@
 // Snapshots with copies: which slot a write takes, and what a round keeps of them.
 #include "rendezvous/memory/copy_memory.h"
 
-#include <string>
-#include <vector>
-
-#include "tests/support/catch.h"
-
-using namespace ddprun;
+#include "tests/support/test.h"
 
 namespace {
 

@@ -1,28 +1,12 @@
 // Snapshots in memory: what is kept outlives its writer, whole or not at all.
 #include "rendezvous/memory/snapshot_memory.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <chrono>
-#include <csignal>
-#include <cstdlib>
-#include <functional>
-#include <random>
-#include <string>
 #include <system_error>
-#include <thread>
-#include <utility>
-#include <vector>
 
-#include "tests/support/catch.h"
 #include "tests/support/soak.h"
-
-using namespace ddprun;
+#include "tests/support/test.h"
 
 namespace {
 

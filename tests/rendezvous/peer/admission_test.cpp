@@ -2,11 +2,9 @@
 
 #include "rendezvous/peer/failed_sources.h"
 #include "rendezvous/peer/refusal_log.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,17 +1,13 @@
 // Dialing an agent that listens on loopback, and what does not answer as one; all in one loop.
 #include "rendezvous/peer/dialer.h"
 
-#include <deque>
-
 #include <asio/io_context.hpp>
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/peer/peer_listener.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace std::chrono_literals;
 
 namespace {
 

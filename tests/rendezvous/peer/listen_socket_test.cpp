@@ -1,12 +1,9 @@
 #include "rendezvous/peer/listen_socket.h"
 
-#include <unistd.h>
-
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
 
 namespace {

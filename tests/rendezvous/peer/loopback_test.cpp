@@ -1,8 +1,7 @@
 #include "rendezvous/peer/loopback.h"
 
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
 
 TEST_CASE("a host that every machine calls its own is on loopback", "[loopback]") {

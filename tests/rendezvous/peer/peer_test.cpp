@@ -1,9 +1,6 @@
 // Agents that connect to each other over loopback, and unauthenticated peers that try; all in one loop.
 #include <malloc.h>
 
-#include <deque>
-#include <map>
-
 #include <asio/connect.hpp>
 #include <asio/io_context.hpp>
 #include <asio/write.hpp>
@@ -11,12 +8,9 @@
 #include "rendezvous/peer/peer_listener.h"
 #include "tests/rendezvous/peer/certificates.h"
 #include "tests/rendezvous/store/raw_peer.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 using asio::ip::tcp;
 
 namespace {

@@ -1,25 +1,15 @@
 #include "rendezvous/peer/resolver.h"
 
-#include <unistd.h>
-
 #include <condition_variable>
-#include <deque>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <vector>
 
 #include <asio/executor_work_guard.hpp>
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/peer/connector.h"
 #include "rendezvous/peer/listen_socket.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace std::chrono_literals;
 
 namespace {
 

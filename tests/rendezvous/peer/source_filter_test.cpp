@@ -5,18 +5,13 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <cerrno>
-#include <cstring>
-
 #include <asio/ip/tcp.hpp>
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/peer/listen_socket.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,17 +1,12 @@
 // TLS without sockets: sessions of ours, and foreign ones that try to get in, led to each other byte by byte.
-#include <map>
-#include <random>
-
 #include "rendezvous/base/error.h"
 #include "rendezvous/peer/psk.h"
 #include "rendezvous/peer/tls_context.h"
 #include "tests/rendezvous/peer/certificates.h"
 #include "tests/rendezvous/peer/foreign_tls.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace ddprun::test;
 
 namespace {
 

@@ -2,26 +2,16 @@
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <functional>
-#include <random>
-#include <set>
-#include <thread>
 
 #include "rendezvous/peer/listen_socket.h"
 #include "rendezvous/store/server.h"
 #include "tests/support/caller.h"
-#include "tests/support/catch.h"
 #include "tests/support/free_port.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
 using test::Caller;
 using test::free_port;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 
 namespace {
 

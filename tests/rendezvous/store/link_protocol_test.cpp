@@ -2,11 +2,9 @@
 
 #include "tests/rendezvous/store/link_streams.h"
 #include "tests/rendezvous/store/random_requests.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace ddprun::test;
 
 namespace {
 

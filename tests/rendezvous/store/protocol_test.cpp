@@ -1,17 +1,13 @@
 #include "rendezvous/store/protocol.h"
 
-#include <chrono>
-
 #include "rendezvous/store/request_parser.h"
 #include "rendezvous/store/store.h"
 #include "tests/rendezvous/store/random_requests.h"
-#include "tests/support/catch.h"
 #include "tests/support/soak.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
 using ddprun::test::RandomRequests;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -7,24 +7,15 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstddef>
-#include <optional>
-#include <thread>
 
 #include <asio/ip/tcp.hpp>
 
 #include "rendezvous/peer/listen_socket.h"
 #include "rendezvous/store/socket_table.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
 using asio::ip::tcp;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -1,28 +1,15 @@
 #include "rendezvous/store/server.h"
 
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
 #include <ctime>
-#include <filesystem>
-#include <optional>
-#include <sstream>
-#include <thread>
 
 #include "rendezvous/base/error.h"
 #include "tests/rendezvous/store/raw_peer.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
-#include "tests/support/places.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -3,12 +3,9 @@
 
 #include "rendezvous/peer/listen_socket.h"
 #include "tests/rendezvous/store/raw_peer.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,19 +1,13 @@
 // A store that is full, and clients that would take more than there is.
 #include "rendezvous/store/store_memory.h"
 
-#include <chrono>
-
 #include "rendezvous/store/server.h"
 #include "rendezvous/store/store.h"
 #include "tests/rendezvous/store/random_requests.h"
 #include "tests/rendezvous/store/raw_peer.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
 using Catch::Matchers::StartsWith;
 
 namespace {

@@ -1,14 +1,10 @@
 #include "rendezvous/store/store.h"
 
-#include <algorithm>
-#include <map>
-
 #include "rendezvous/base/overloaded.h"
 #include "rendezvous/store/output_queue.h"
 #include "tests/rendezvous/store/random_requests.h"
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
 using ddprun::test::RandomRequests;
 

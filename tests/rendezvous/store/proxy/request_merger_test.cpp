@@ -1,8 +1,7 @@
 #include "rendezvous/store/proxy/request_merger.h"
 
-#include "tests/support/catch.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
 
 namespace {

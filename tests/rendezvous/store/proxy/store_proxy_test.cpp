@@ -1,19 +1,9 @@
 // Clients of store proxies, beside clients of the store itself.
 #include "rendezvous/store/proxy/store_proxy.h"
 
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <csignal>
-#include <filesystem>
-#include <map>
-#include <optional>
-#include <thread>
 
 #include "rendezvous/store/client.h"
 #include "rendezvous/store/link_protocol.h"
@@ -23,15 +13,10 @@
 #include "tests/rendezvous/store/link_streams.h"
 #include "tests/rendezvous/store/random_requests.h"
 #include "tests/rendezvous/store/raw_peer.h"
-#include "tests/support/catch.h"
-#include "tests/support/command.h"
 #include "tests/support/store_rig.h"
+#include "tests/support/test.h"
 
-using namespace ddprun;
 using namespace ddprun::rendezvous;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
 
 namespace {
 
