@@ -8,7 +8,6 @@
 #include "agent/agent.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
 using Json = nlohmann::json;
 
 namespace {

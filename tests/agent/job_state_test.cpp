@@ -3,7 +3,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
 using rendezvous::LedgerRecord, rendezvous::Outcome, rendezvous::Verdict;
 
 namespace {

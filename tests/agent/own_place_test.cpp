@@ -7,8 +7,6 @@
 #include "tests/support/free_port.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-using namespace ddprun::rendezvous;
 using test::free_port;
 
 namespace {

@@ -8,7 +8,6 @@
 #include "rendezvous/prefork/fork_request.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
 using ddprun::test::TempFolder;
 
 TEST_CASE("a request for a fork arrives as it was sent, and nothing else is taken for one", "[prefork]") {

@@ -5,9 +5,6 @@
 #include "rendezvous/store/client.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-using namespace ddprun::rendezvous;
-
 namespace {
 
 // Notes the rounds whose store was offered, and dials nobody.

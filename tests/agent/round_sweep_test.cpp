@@ -2,8 +2,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 pid_t sleeping_child() {

@@ -6,7 +6,6 @@
 #include "tests/support/test.h"
 #include "tests/support/transcript.h"
 
-using namespace ddprun::agent;
 using ddprun::rendezvous::ExitStatus;
 
 namespace {

@@ -3,8 +3,6 @@
 #include "tests/support/test.h"
 #include "tests/support/transcript.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 const TimePoint t0{};

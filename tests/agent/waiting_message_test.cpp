@@ -2,8 +2,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 TEST_CASE("who waits is told how many nodes and workers are here, and who is missing", "[waiting]") {
   CHECK(waiting_message(rendezvous::Attendance{2, 3, 8, {"node 2"}, 0}, 4) ==
         "2 of 3 nodes, 8 of 12 workers, waiting for node 2");

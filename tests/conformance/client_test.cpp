@@ -10,8 +10,6 @@
 #include "tests/support/free_port.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 enum class Kind { ours, libuv, plain };

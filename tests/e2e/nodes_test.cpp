@@ -11,8 +11,6 @@
 #include "tests/support/free_port.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 // Prints its rank, and when it is told to stop; exits once the file exists.

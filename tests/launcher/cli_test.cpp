@@ -7,9 +7,6 @@
 #include "tests/support/soak.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-using namespace ddprun::launcher;
-
 namespace {
 
 using Arguments = std::vector<std::string>;

@@ -6,8 +6,6 @@
 #include "tests/support/test.h"
 #include "tests/support/transcript.h"
 
-using namespace ddprun::launcher;
-
 namespace {
 
 using Words = std::vector<std::string>;

@@ -3,9 +3,6 @@
 #include "agent/process/numa.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-using namespace ddprun::launcher;
-
 TEST_CASE("a dry run shows for each rank what it would get", "[dry_run]") {
   PlannedWorker worker{1, 1, "/usr/bin/python3", {"python3", "-u", "train.py", "two words", "it's", ""}};
   worker.environment = {{"RANK", "1"}, {"WORDS", "a b"}, {"GONE", std::nullopt}};

@@ -6,7 +6,6 @@
 #include "rendezvous/base/spelling.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::launcher;
 using namespace ddprun::settings;
 
 namespace {

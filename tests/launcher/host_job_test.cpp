@@ -3,8 +3,6 @@
 #include "launcher/cli.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::launcher;
-
 namespace {
 
 using Words = std::vector<std::string>;

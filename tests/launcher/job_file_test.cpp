@@ -3,8 +3,6 @@
 #include "launcher/options.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::launcher;
-
 namespace {
 
 JobFile file(const std::string& text) { return read_job_file("job.toml", text); }

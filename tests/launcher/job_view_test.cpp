@@ -4,7 +4,6 @@
 #include "launcher/jobs/job_status.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::launcher;
 using nlohmann::json;
 
 namespace {

@@ -4,8 +4,6 @@
 #include "tests/support/soak.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::launcher;
-
 namespace {
 
 using Names = std::vector<std::string>;

@@ -7,7 +7,6 @@
 #include "rendezvous/base/error.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::launcher;
 using How = ProgramEnd::How;
 using Phase = PlaceState::Phase;
 

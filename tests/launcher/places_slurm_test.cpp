@@ -7,7 +7,6 @@
 #include "tests/support/test.h"
 #include "tests/support/transcript.h"
 
-using namespace ddprun::launcher;
 using Phase = PlaceState::Phase;
 
 namespace {

@@ -3,8 +3,6 @@
 #include "rendezvous/base/error.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::launcher;
-
 namespace {
 
 const FileKind kScript{true, false, false}, kProgram{true, false, true}, kFolder{true, true, true};

@@ -3,8 +3,6 @@
 #include "rendezvous/base/error.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::launcher;
-
 namespace {
 
 std::string url_of(const std::string& otlp, const agent::Environment& environment = {}) {

@@ -4,7 +4,6 @@
 #include "launcher/values.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::launcher;
 using rendezvous::FailureClass, rendezvous::RestartLimit, rendezvous::RuleAction;
 
 namespace {

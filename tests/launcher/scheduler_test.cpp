@@ -7,8 +7,6 @@
 #include "launcher/scheduler/slurm.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::launcher;
-
 TEST_CASE("the values of a step are shown with their variables, and the requeues on top", "[scheduler]") {
   const agent::Environment step{{"SLURM_JOB_ID", "1234"}, {"SLURM_STEP_ID", "0"}, {"SLURM_RESTART_COUNT", "2"}};
   const std::string shown = print_config(read_command_line({"train"}, {step}).config);

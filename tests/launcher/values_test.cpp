@@ -3,7 +3,6 @@
 #include "rendezvous/base/spelling.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::launcher;
 using settings::read_byte_size, settings::read_duration;
 
 namespace {

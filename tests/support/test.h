@@ -50,7 +50,15 @@
 
 namespace ddprun::test {}
 namespace fs = std::filesystem;
+namespace ddprun::agent {}
+namespace ddprun::launcher {}
+namespace ddprun::rendezvous {}
+namespace ddprun::train {}
 using namespace ddprun;
+using namespace ddprun::agent;
+using namespace ddprun::launcher;
+using namespace ddprun::rendezvous;
 using namespace ddprun::test;
+using namespace ddprun::train;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;

@@ -3,8 +3,6 @@
 #include "ddprun/sample_rng.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::train;
-
 namespace {
 
 // Every pixel differs from its neighbours, and no byte is 0 but where the frame is.

@@ -3,8 +3,6 @@
 #include "tests/support/test.h"
 #include "trainer/rate.h"
 
-using namespace ddprun::train;
-
 TEST_CASE("a run ends when so many evaluations in a row were no better than the best", "[best_tracker]") {
   BestTracker tracker(/*higher_is_better=*/true, /*patience=*/2);
   CHECK(tracker.update(1, 0.5).better);

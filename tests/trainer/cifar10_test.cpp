@@ -6,7 +6,6 @@
 #include "tests/trainer/generated_data.h"
 #include "trainer/data/cifar10_pickle.h"
 
-using namespace ddprun::train;
 using Bytes = std::vector<std::uint8_t>;
 
 namespace {

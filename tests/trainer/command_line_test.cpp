@@ -8,7 +8,6 @@
 #include "trainer/tour/tour_line.h"
 #include "trainer/tour/tours.h"
 
-using namespace ddprun::train;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 using settings::Option, settings::Takes;

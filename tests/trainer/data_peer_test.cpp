@@ -9,8 +9,6 @@
 #include "tests/trainer/words.h"
 #include "trainer/data/dataset.h"
 
-using namespace ddprun::train;
-
 namespace {
 
 // What Python prints for these lines.

@@ -7,8 +7,6 @@
 #include "trainer/data/dataset.h"
 #include "trainer/data/split.h"
 
-using namespace ddprun::train;
-
 namespace {
 
 Images ramp() {

@@ -12,8 +12,6 @@
 #include "trainer/data/image_shards.h"
 #include "trainer/data/split.h"
 
-using namespace ddprun::train;
-
 namespace {
 
 Batch whole(const Split& split, std::int64_t epoch = 0) { return split.batch(test::up_to(split.size()), epoch); }

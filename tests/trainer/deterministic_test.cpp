@@ -22,7 +22,7 @@ void unpool() {
 }
 
 // The weights after some steps, dropout included.
-std::string train(int rank) {
+std::string trained(int rank) {
   seed_everything(3, rank);
   torch::nn::Sequential net(torch::nn::Conv2d(1, 8, 3), torch::nn::Dropout(0.5), torch::nn::Flatten(),
                             torch::nn::Linear(8 * 6 * 6, 4));
@@ -72,7 +72,7 @@ TEST_CASE("cuBLAS is told to be deterministic, unless the user has told it how",
 TEST_CASE("two runs of one seed have equal bits, and ranks random numbers of their own", "[deterministic]") {
   const Determinism determinism;
   use_deterministic_algorithms();
-  CHECK(train(0) == train(0));
-  CHECK(train(1) == train(1));
-  CHECK(train(0) != train(1));
+  CHECK(trained(0) == trained(0));
+  CHECK(trained(1) == trained(1));
+  CHECK(trained(0) != trained(1));
 }

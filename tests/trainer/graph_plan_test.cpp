@@ -2,8 +2,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::train;
-
 namespace {
 
 const BatchShape kWhole{32, 1, 8, 8, 32}, kLast{12, 1, 8, 8, 12};

@@ -12,8 +12,6 @@
 #include "trainer/step.h"
 #include "trainer/transfer.h"
 
-using namespace ddprun::train;
-
 namespace {
 
 constexpr int kEpochs = 3;

@@ -5,7 +5,6 @@
 #include "rendezvous/base/error.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::train;
 using Bytes = std::vector<std::uint8_t>;
 
 namespace {

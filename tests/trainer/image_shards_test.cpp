@@ -7,7 +7,6 @@
 #include "trainer/data/cifar10.h"
 #include "trainer/data/mnist.h"
 
-using namespace ddprun::train;
 using Catch::Matchers::StartsWith;
 
 namespace {

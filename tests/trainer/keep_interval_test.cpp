@@ -3,8 +3,6 @@
 #include "tests/support/test.h"
 #include "trainer/config/options.h"
 
-using namespace ddprun::train;
-
 namespace {
 
 constexpr std::int64_t kByCost = SavingOptions::kMemoryStepsByCost;

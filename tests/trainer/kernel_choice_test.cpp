@@ -4,8 +4,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::train;
-
 namespace {
 
 // Leaves the process as the other tests expect it.

@@ -9,7 +9,6 @@
 #include "tests/trainer/error_text.h"
 #include "trainer/metrics/tensorboard.h"
 
-using namespace ddprun::train;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 using Step = std::optional<std::int64_t>;

@@ -4,7 +4,6 @@
 #include "tests/trainer/error_text.h"
 #include "tests/trainer/generated_data.h"
 
-using namespace ddprun::train;
 using Catch::Matchers::EndsWith;
 
 namespace {

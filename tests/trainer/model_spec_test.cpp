@@ -3,8 +3,6 @@
 #include "tests/support/test.h"
 #include "trainer/models/model_names.h"
 
-using namespace ddprun::train;
-
 namespace {
 
 std::string problem(const ModelSpec& spec) {

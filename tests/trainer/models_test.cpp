@@ -8,8 +8,6 @@
 #include "tests/trainer/ranks.h"
 #include "trainer/models/deterministic_pool.h"
 
-using namespace ddprun::train;
-
 namespace {
 
 const Words kConvnet = split("convnet channels=3 height=9 width=14 classes=7");

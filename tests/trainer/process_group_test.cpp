@@ -12,8 +12,6 @@
 #include "tests/support/test.h"
 #include "tests/trainer/ranks.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 constexpr auto kLimit = 60s;

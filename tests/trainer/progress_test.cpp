@@ -2,8 +2,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::train;
-
 namespace {
 
 // What `use` prints.

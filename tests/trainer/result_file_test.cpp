@@ -4,8 +4,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::train;
-
 TEST_CASE("a result file holds one JSON object, in the order of its making", "[result_file]") {
   const test::TempFolder folder;
   const auto path = folder.write("result.json", "an older one, longer than what comes");

@@ -4,8 +4,6 @@
 #include "rendezvous/store/server.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 constexpr auto kLimit = 20s;

@@ -11,8 +11,6 @@
 #include "trainer/ddp/snapshot/torch_file.h"
 #include "trainer/models/models.h"
 
-using namespace ddprun::train;
-
 namespace {
 
 const ModelSpec kDigits{.name = "convnet"};

@@ -9,7 +9,6 @@
 #include "rendezvous/store/server.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
 using c10::make_intrusive;
 using Store = c10::intrusive_ptr<c10d::Store>;
 using Bytes = std::vector<std::uint8_t>;

@@ -5,8 +5,6 @@
 #include "tests/trainer/error_text.h"
 #include "tests/trainer/generated_data.h"
 
-using namespace ddprun::train;
-
 namespace {
 
 const std::string kAllLengths = "aé€😀";  // one to four bytes

@@ -3,8 +3,6 @@
 #include "rendezvous/base/error.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::train;
-
 namespace {
 
 using Map = std::map<std::string, std::string>;

@@ -6,8 +6,6 @@
 #include "trainer/tour/svg.h"
 #include "trainer/tour/timeline.h"
 
-using namespace ddprun::train;
-
 namespace {
 
 std::string deals_picture(int world) { return picture_of(test::deals_of(world)); }

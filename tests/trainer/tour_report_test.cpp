@@ -6,7 +6,6 @@
 #include "trainer/tour/timeline.h"
 #include "trainer/tour/tours.h"
 
-using namespace ddprun::train;
 using test::deals_of;
 
 TEST_CASE("each tour is found by its name and has a line of help", "[tour]") {

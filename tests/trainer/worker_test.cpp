@@ -9,9 +9,6 @@
 #include "trainer/ddp/group/calls_in_flight.h"
 #include "trainer/ddp/snapshot/save_gate.h"
 
-using namespace ddprun::agent;
-using namespace ddprun::rendezvous;
-
 namespace {
 
 // As a launcher would have left us: the page, and who we are. A child of fork() is the worker.

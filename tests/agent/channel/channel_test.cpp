@@ -11,8 +11,6 @@ std::uint64_t old_agent_reads_phase(const void* page);
 std::uint64_t old_agent_reads_step(const void* page);
 }
 
-using namespace ddprun::agent;
-
 namespace {
 
 const std::string kHere = test::source_folder() + "/tests/agent/channel";

@@ -5,8 +5,6 @@
 #include "rendezvous/base/fd.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 using test::Command;

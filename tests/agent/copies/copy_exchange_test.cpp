@@ -5,8 +5,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 using Part = CopyMemory::Part;

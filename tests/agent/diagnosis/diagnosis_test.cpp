@@ -8,8 +8,6 @@
 #include "agent/process/control_groups.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 constexpr const char* kCgroup1 = "9:name=systemd:/\n4:memory:/jobs/seven\n3:cpuset:/\n0::/\n";

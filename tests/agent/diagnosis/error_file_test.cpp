@@ -4,7 +4,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
 using Json = nlohmann::json;
 
 namespace {

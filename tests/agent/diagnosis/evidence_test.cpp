@@ -5,8 +5,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 void put(const test::TempFolder& root, const std::string& path, const std::string& text) {

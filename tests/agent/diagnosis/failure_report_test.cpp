@@ -6,8 +6,6 @@
 #include "tests/support/test.h"
 #include "tests/support/transcript.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 FailureReport report_of(const rendezvous::ExitStatus& status) {

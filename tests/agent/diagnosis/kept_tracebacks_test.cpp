@@ -4,8 +4,6 @@
 #include "agent/diagnosis/traceback_hold.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 using Lines = std::vector<std::string>;

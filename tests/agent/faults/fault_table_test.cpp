@@ -2,7 +2,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
 using rendezvous::FaultKind;
 
 namespace {

@@ -2,8 +2,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 Progress after_steps(std::uint64_t steps, ddprun_beat now = DDPRUN_BEAT_COMPUTE) {

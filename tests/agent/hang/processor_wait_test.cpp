@@ -4,8 +4,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 // A child whose threads share one processor and never rest.

@@ -10,8 +10,6 @@
 #include "tests/support/test.h"
 #include "tests/support/test_certificate.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 constexpr auto kPostLimit = 20s;

@@ -3,8 +3,6 @@
 #include "agent/http/http_access.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 const std::string kHead = "GET /metrics HTTP/1.1\r\nHost: node1:9100\r\n";

@@ -6,8 +6,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 constexpr auto kLimit = 20s;

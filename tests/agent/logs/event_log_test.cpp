@@ -6,7 +6,6 @@
 #include "rendezvous/base/error.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
 using Json = nlohmann::json;
 
 namespace {

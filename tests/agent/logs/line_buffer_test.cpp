@@ -2,8 +2,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 std::string taken(LineBuffer& buffer, std::string_view bytes, std::string_view prefix = "") {

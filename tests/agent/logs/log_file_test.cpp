@@ -6,8 +6,6 @@
 #include "rendezvous/base/error.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

@@ -6,7 +6,6 @@
 #include "agent/logs/stream_plan.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
 using Way = StreamPlan::Way;
 
 namespace {

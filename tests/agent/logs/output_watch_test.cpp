@@ -4,8 +4,6 @@
 #include "agent/logs/output_monitor.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 const TimePoint t0{};

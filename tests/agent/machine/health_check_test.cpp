@@ -4,8 +4,6 @@
 #include "agent/machine/machine_limits.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 // A check in a loop of its own; `results` are what it reported, "passes" or why not.

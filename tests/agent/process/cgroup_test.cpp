@@ -6,8 +6,6 @@
 #include "agent/process/file_content.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 // Some machines let us have none: then there is nothing to be tried.

@@ -3,8 +3,6 @@
 #include "agent/process/topology.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 std::set<int> range(int first, int last) {

@@ -5,8 +5,6 @@
 #include "agent/process/stuck_watch.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 std::string line_of(const std::string& name, const std::string& flags = "4194560") {

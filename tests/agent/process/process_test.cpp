@@ -7,8 +7,6 @@
 #include "agent/channel/channel_page.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 std::optional<rendezvous::ExitStatus> wait_for_end(const Spawned& child) {

@@ -2,8 +2,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 TEST_CASE("an error file that is a pipe, a folder or endless does not stop ddprun", "[regular_file]") {
   const test::TempFolder folder;
   const std::string pipe = folder / "pipe";

@@ -4,8 +4,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 const JobIdentity job{"my-job", 3, "1:2:3:my-job"};

@@ -6,7 +6,6 @@
 #include "agent/push/pusher.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
 using nlohmann::json;
 
 namespace {

@@ -6,7 +6,6 @@
 #include "agent/stacks/trace_refusal.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
 using Catch::Matchers::StartsWith;
 
 TEST_CASE("the text of a process's stacks has every thread, and what is missing", "[stacks]") {

@@ -11,7 +11,6 @@
 #include "agent/stacks/top_frame.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
 using Catch::Matchers::StartsWith;
 
 namespace {

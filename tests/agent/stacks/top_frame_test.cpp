@@ -3,8 +3,6 @@
 #include "agent/stacks/python_frames.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-
 namespace {
 
 using Frames = std::vector<StackFrame>;

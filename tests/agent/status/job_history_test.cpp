@@ -3,7 +3,6 @@
 #include "agent/status/page_data.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
 using nlohmann::json;
 
 namespace {

@@ -4,9 +4,6 @@
 #include "agent/status/status_json.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::agent;
-using namespace ddprun::rendezvous;
-
 namespace {
 
 RankView rank(int number, Activity activity, Duration age = 20ms, std::optional<std::uint64_t> step = 41) {

@@ -12,8 +12,6 @@
 #include "tests/support/test.h"
 #include "tests/support/transcript.h"
 
-using namespace ddprun::agent;
-using namespace ddprun::rendezvous;
 using nlohmann::json;
 
 namespace {

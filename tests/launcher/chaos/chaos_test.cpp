@@ -4,7 +4,6 @@
 #include "rendezvous/coordination/act.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::launcher;
 using nlohmann::json;
 using rendezvous::FaultKind;
 

@@ -7,7 +7,6 @@
 #include "rendezvous/base/spelling.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::launcher;
 using rendezvous::TimeKind;
 
 namespace {

@@ -3,8 +3,6 @@
 #include "launcher/ssh/tree.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::launcher;
-
 namespace {
 
 using Hosts = std::vector<HostEntry>;

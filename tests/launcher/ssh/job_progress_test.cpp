@@ -3,8 +3,6 @@
 #include "rendezvous/base/overloaded.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::launcher;
-
 namespace {
 
 const TimePoint t0{};

@@ -7,8 +7,6 @@
 #include "launcher/ssh/ssh_command.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::launcher;
-
 namespace {
 
 using Words = std::vector<std::string>;

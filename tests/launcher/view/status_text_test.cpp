@@ -6,9 +6,6 @@
 #include "launcher/view/units.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::launcher;
-using namespace ddprun::rendezvous;
-
 namespace {
 
 std::string shown(const agent::StatusAnswer& answer) {

@@ -5,7 +5,6 @@
 #include "launcher/view/units.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::launcher;
 using nlohmann::json;
 
 namespace {

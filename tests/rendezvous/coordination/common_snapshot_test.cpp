@@ -3,8 +3,6 @@
 #include "tests/support/soak.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 using Held = std::vector<HeldSnapshot>;

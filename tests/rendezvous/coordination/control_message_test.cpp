@@ -3,8 +3,6 @@
 #include "rendezvous/peer/frame.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 const NodeOffer offer{8, "10.0.0.7", 41234, "actor", 3, "gpu-7", {}, 6, "", {}, 24};

@@ -9,8 +9,6 @@
 #include "tests/rendezvous/store/raw_peer.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 constexpr auto kLimit = 20s;

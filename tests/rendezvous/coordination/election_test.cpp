@@ -2,8 +2,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 Round record_of(const std::vector<NodeId>& nodes, NodeId coordinator, int number = 1, int term = 0) {

@@ -3,8 +3,6 @@
 #include "rendezvous/coordination/hang_inquiry.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 Standing waits(int rank, const std::string& collective = "grads", std::uint64_t step = 41, Duration age = 2100ms) {

@@ -5,8 +5,6 @@
 #include "tests/support/soak.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 using Kind = PaceChange::Kind;

@@ -4,8 +4,6 @@
 #include "rendezvous/coordination/round_spent.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 const TimePoint t0{};

@@ -4,8 +4,6 @@
 #include "rendezvous/peer/refusal_log.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 PeerSource ipv4(std::uint8_t last) { return source_of({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last}); }

@@ -7,8 +7,6 @@
 #include "rendezvous/peer/peer_listener.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 constexpr auto kLimit = 20s;  // for whatever a test waits for

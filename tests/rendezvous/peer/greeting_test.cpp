@@ -2,8 +2,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 const Greeting kClient{PeerRole::client, {"node1", "job", 0x0123456789abcdef}};

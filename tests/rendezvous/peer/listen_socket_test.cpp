@@ -4,8 +4,6 @@
 #include "rendezvous/base/fd.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 struct Listener {

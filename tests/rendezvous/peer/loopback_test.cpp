@@ -2,8 +2,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 TEST_CASE("a host that every machine calls its own is on loopback", "[loopback]") {
   for (const char* own : {"localhost", "127.0.0.1", "127.0.1.1", "127.1", "127.255.255.254", "::1", "0:0::1",
                           "::ffff:127.0.0.1", "::ffff:7f00:1"}) {

@@ -10,7 +10,6 @@
 #include "tests/rendezvous/store/raw_peer.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
 using asio::ip::tcp;
 
 namespace {

@@ -9,8 +9,6 @@
 #include "rendezvous/peer/listen_socket.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 constexpr auto kLimit = 20s;

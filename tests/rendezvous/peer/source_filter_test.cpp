@@ -11,8 +11,6 @@
 #include "rendezvous/peer/listen_socket.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 constexpr const char* kAttacker = "127.0.0.2";

@@ -6,8 +6,6 @@
 #include "tests/rendezvous/peer/foreign_tls.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 const std::string kToken = "00112233445566778899aabbccddeeff", kOtherToken = "ffeeddccbbaa99887766554433221100";

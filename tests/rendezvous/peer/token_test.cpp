@@ -2,8 +2,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 const std::string kHex = "00112233445566778899aabbccddeeff";

@@ -9,7 +9,6 @@
 #include "tests/support/free_port.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
 using test::Caller;
 using test::free_port;
 

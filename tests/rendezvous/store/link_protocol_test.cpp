@@ -4,8 +4,6 @@
 #include "tests/rendezvous/store/random_requests.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 std::string ask(const Request& request, std::uint32_t requesters = 1) {

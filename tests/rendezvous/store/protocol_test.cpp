@@ -6,7 +6,6 @@
 #include "tests/support/soak.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
 using ddprun::test::RandomRequests;
 
 namespace {

@@ -14,7 +14,6 @@
 #include "rendezvous/store/socket_table.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
 using asio::ip::tcp;
 
 namespace {

@@ -9,8 +9,6 @@
 #include "tests/support/sanitized.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 constexpr auto kSoon = 5s;  // a limit, not a wait

@@ -5,8 +5,6 @@
 #include "tests/rendezvous/store/raw_peer.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 // Says what is asked, by a store that only counts.

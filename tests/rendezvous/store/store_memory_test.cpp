@@ -7,7 +7,6 @@
 #include "tests/rendezvous/store/raw_peer.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
 using Catch::Matchers::StartsWith;
 
 namespace {

@@ -5,7 +5,6 @@
 #include "tests/rendezvous/store/random_requests.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
 using ddprun::test::RandomRequests;
 
 namespace {

@@ -2,8 +2,6 @@
 
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 Request wait(std::string key) { return {Op::wait, {std::move(key)}}; }

@@ -16,8 +16,6 @@
 #include "tests/support/store_rig.h"
 #include "tests/support/test.h"
 
-using namespace ddprun::rendezvous;
-
 namespace {
 
 constexpr auto kSoon = 10s;  // a limit, not a wait
