@@ -29,14 +29,14 @@ struct JobRun {
   options.logs.host = "node7";
   options.event_log = "file:" + log;
   options.timer_file = "";
-  rendezvous::RoundPolicy policy;
+  RoundPolicy policy;
   policy.restarts.max_restarts = job.max_restarts;
-  const rendezvous::Outcome outcome = Agent(options, policy).run().outcome;
-  _exit(outcome.verdict == rendezvous::Verdict::success ? 0 : 1);
+  const Outcome outcome = Agent(options, policy).run().outcome;
+  _exit(outcome.verdict == Verdict::success ? 0 : 1);
 }
 
 std::vector<Json> events_of(const JobRun& job) {
-  const test::TempFolder folder;
+  const TempFolder folder;
   const std::string log = folder / "events";
   const int keeper = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
   const pid_t agent = fork();

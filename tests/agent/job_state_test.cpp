@@ -3,13 +3,11 @@
 
 #include "tests/support/test.h"
 
-using rendezvous::LedgerRecord, rendezvous::Outcome, rendezvous::Verdict;
-
 namespace {
 
 const LedgerRecord kRecord{.counts = {.crashes = 2},
-                           .charges = {{rendezvous::FailureClass::crash, 2, 1s}},
-                           .futile = {1, rendezvous::ExitStatus{.code = 1}, "a line"},
+                           .charges = {{FailureClass::crash, 2, 1s}},
+                           .futile = {1, ExitStatus{.code = 1}, "a line"},
                            .excluded = {{"gpu-1", "10.0.0.1", "why", 1h}, {"gpu-7", "10.0.0.7", "why", 1h}}};
 
 LedgerRecord load(const TempFolder& folder) {

@@ -7,8 +7,6 @@
 #include "tests/support/free_port.h"
 #include "tests/support/test.h"
 
-using test::free_port;
-
 namespace {
 
 constexpr auto kLimit = 20s;

@@ -8,8 +8,6 @@
 #include "rendezvous/prefork/fork_request.h"
 #include "tests/support/test.h"
 
-using ddprun::test::TempFolder;
-
 TEST_CASE("a request for a fork arrives as it was sent, and nothing else is taken for one", "[prefork]") {
   const ForkRequest sent{.agent = 12,
                          .foreground_group = 7,
@@ -31,7 +29,6 @@ TEST_CASE("a request for a fork arrives as it was sent, and nothing else is take
 
   const std::string text = to_text(sent);
   for (std::size_t cut = 0; cut < text.find("/bin/p") + 7; ++cut) CHECK_FALSE(parse_fork_request(text.substr(0, cut)));
-  using Words = std::vector<std::string>;
   for (const Words& bad : {Words{"2", "1", "", "", "", "", "0"}, Words{"1", "x", "", "", "", "", "0"},
                            Words{"1", "1", "", "", "", "", "1"}, Words{"1", "1", "", "1,,2", "", "", "0"},
                            Words{"1", "1", "", "", "", "", "-1"}}) {
@@ -51,13 +48,13 @@ TEST_CASE("a file of a process that is replaced, written to or removed is found"
   const LoadedFiles files(maps, {other, folder / "missing"});
   CHECK(files.count() == 2);
   CHECK(files.changed().empty());
-  std::filesystem::rename(folder.write("new", "2"), other);
+  fs::rename(folder.write("new", "2"), other);
   CHECK(files.changed() == other);
   const LoadedFiles again(maps, {other});
   CHECK(again.changed().empty());
   std::ofstream(one, std::ios::app) << "more";
   CHECK(again.changed() == one);
-  std::filesystem::remove(one);
+  fs::remove(one);
   CHECK(again.changed() == one);
   const LoadedFiles own(file_content("/proc/self/maps"), {});
   CHECK(own.count() > 1);

@@ -87,14 +87,14 @@ TEST_CASE("a job of one node forms, confirms and starts its round inside start()
   std::vector<std::string> received;
   std::unique_ptr<Coordination> here;
   Coordination::Hooks hooks;
-  hooks.on_connected = [&] { here->send(rendezvous::NodeReady{here->node(), {.workers = 2, .port = 29500}}); };
-  hooks.on_message = [&](const rendezvous::ToAgent& message) {
+  hooks.on_connected = [&] { here->send(NodeReady{here->node(), {.workers = 2, .port = 29500}}); };
+  hooks.on_message = [&](const ToAgent& message) {
     std::visit(overloaded{
-                   [&](const rendezvous::TakeSeat& m) {
+                   [&](const TakeSeat& m) {
                      received.push_back("seat");
-                     here->send(rendezvous::NodeConfirmed{here->node(), m.seat.round});
+                     here->send(NodeConfirmed{here->node(), m.seat.round});
                    },
-                   [&](const rendezvous::StartRound&) { received.push_back("start"); },
+                   [&](const StartRound&) { received.push_back("start"); },
                    [&](const auto&) { received.push_back("another"); },
                },
                message);

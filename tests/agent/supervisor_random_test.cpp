@@ -6,8 +6,6 @@
 #include "tests/support/test.h"
 #include "tests/support/transcript.h"
 
-using ddprun::rendezvous::ExitStatus;
-
 namespace {
 
 constexpr int kWorkers = 3;
@@ -72,7 +70,7 @@ class Simulation {
     if (running_.empty()) return;
     const int rank = *std::next(running_.begin(), roll(static_cast<int>(running_.size())));
     if (what < 8 && dying_.insert(rank).second) {  // early news: its end follows some time later
-      const rendezvous::ExitStatus status{.signal = SIGKILL};
+      const ExitStatus status{.signal = SIGKILL};
       due_.push_back(WorkerExited{round_, rank, status});
       return feed(WorkerDying{round_, rank, status});
     }
@@ -105,7 +103,7 @@ class Simulation {
                    [&](const ReportHeld&) { CHECK(held_by_kernel_); },
                    [&](const ReportFailure& a) { report(a); },
                    [&](const ReportInterrupted& a) {
-                     due_.push_back(JobEnded{{rendezvous::Verdict::interrupted, a.signal, "", {}}});
+                     due_.push_back(JobEnded{{Verdict::interrupted, a.signal, "", {}}});
                    },
                    [&](const ReportDone&) { due_.push_back(JobEnded{}); },
                    [&](const Rejoin&) {
@@ -152,7 +150,7 @@ class Simulation {
     if (roll(3))
       due_.push_back(RoundEnded{round_});
     else
-      due_.push_back(JobEnded{{rendezvous::Verdict::worker_failed, 0, "", {}}});
+      due_.push_back(JobEnded{{Verdict::worker_failed, 0, "", {}}});
   }
 
   std::mt19937 random_;

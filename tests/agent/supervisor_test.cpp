@@ -6,7 +6,7 @@
 namespace {
 
 const TimePoint t0{};
-const std::filesystem::path testdata = std::filesystem::path(source_folder()) / "tests/agent/testdata";
+const fs::path testdata = fs::path(source_folder()) / "tests/agent/testdata";
 
 std::string text(const std::vector<Action>& actions) {
   std::string out;
@@ -29,11 +29,6 @@ const std::vector<std::string> kRunning{"round-formed", "round-started", "worker
                                         "worker-started local_rank=1"};
 
 const std::vector<std::string> kBothExited{"worker-exited local_rank=0 code=0", "worker-exited local_rank=1 code=1"};
-
-std::vector<std::string> with(std::vector<std::string> events, const std::vector<std::string>& more) {
-  events.insert(events.end(), more.begin(), more.end());
-  return events;
-}
 
 }  // namespace
 
@@ -85,7 +80,7 @@ TEST_CASE("the table of every state and event is as reviewed", "[supervisor]") {
 }
 
 TEST_CASE("transcripts play as written", "[supervisor]") {
-  for (const auto& file : std::filesystem::directory_iterator(testdata / "transcripts")) {
+  for (const auto& file : fs::directory_iterator(testdata / "transcripts")) {
     INFO(file.path());
     CHECK(matches_golden(file.path(), replay(read_file(file.path()))));
   }

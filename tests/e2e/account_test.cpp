@@ -169,7 +169,7 @@ TEST_CASE("a job that loses its coordinator's node is accounted by those that ar
                  {{"PYTHONPATH", source_folder() + "/rendezvous/channel"}, {"PYTHONDONTWRITEBYTECODE", "1"}});
   const auto all_at_60 = [&] {
     for (const char* rank : {"0", "1", "2"})
-      if (!std::filesystem::exists(job.stuck.folder() / ("at60." + std::string(rank)))) return false;
+      if (!fs::exists(job.stuck.folder() / ("at60." + std::string(rank)))) return false;
     return true;
   };
   REQUIRE(eventually(all_at_60, kLimit));

@@ -118,7 +118,7 @@ TEST_CASE("what a Python worker keeps in memory is there in the next round, and 
                                        {"DDPRUN_SNAPSHOT_MEMORY", "9:0"}},
                                .cwd = folder.path()};
   const std::string virtual_ranks = GENERATE("", "--virtual-local-rank");
-  for (const char* file : {"kept-0", "kept-1"}) std::filesystem::remove(folder / file);
+  for (const char* file : {"kept-0", "kept-1"}) fs::remove(folder / file);
   std::vector<std::string> words{ddprun_program(), "--nproc-per-node=2", "--memory-snapshots=1M", script};
   CommandOptions with_gpus = options;
   if (!virtual_ranks.empty()) {

@@ -1,16 +1,5 @@
 #include "tests/support/test.h"
 
-namespace {
-std::string complaint_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return {};
-}
-}  // namespace
-
 TEST_CASE("the harness sees how a command ends", "[harness]") {
   CHECK(run({"sh", "-c", "exit 3"}, 10s) == exited(3));
   CHECK(run({"sh", "-c", "kill -9 $$"}, 10s) == killed_by(SIGKILL));
@@ -47,6 +36,6 @@ TEST_CASE("the harness gives a command a terminal and types on it", "[harness]")
 TEST_CASE("a wait of the harness that fails shows what the command wrote", "[harness]") {
   Command command({"sh", "-c", "echo only this; sleep 100"});
   command.wait_for_output("only", 10s);
-  CHECK(complaint_of([&] { command.wait_for_output("more", 20ms); }).find("only this") != std::string::npos);
-  CHECK(complaint_of([&] { command.wait_exit(20ms); }).find("did not end in 20 ms") != std::string::npos);
+  CHECK(error_text([&] { command.wait_for_output("more", 20ms); }).find("only this") != std::string::npos);
+  CHECK(error_text([&] { command.wait_exit(20ms); }).find("did not end in 20 ms") != std::string::npos);
 }

@@ -3,7 +3,7 @@
 #include <regex>
 #include <stdexcept>
 
-#include "tests/e2e/texts.h"
+#include "tests/support/texts.h"
 
 namespace ddprun::test {
 namespace {

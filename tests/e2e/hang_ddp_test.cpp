@@ -4,8 +4,6 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/test.h"
 
-using Catch::Matchers::Matches;
-
 namespace {
 
 constexpr auto kDdpLimit = 180s;  // for every wait: to load LibTorch takes seconds, on a busy machine a minute

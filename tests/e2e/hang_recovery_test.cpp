@@ -8,8 +8,6 @@
 #include "tests/support/soak.h"
 #include "tests/support/test.h"
 
-using Catch::Matchers::Matches;
-
 namespace {
 
 constexpr auto kTrainLimit = 180s;
@@ -171,7 +169,7 @@ TEST_CASE("train whose save stands still is started again, and ends with the wei
   job.wait_for_step(3, 4);
   folder.write("stuck", "");
   job.wait_until_found();
-  std::filesystem::remove(folder / "stuck");
+  fs::remove(folder / "stuck");
   CHECK_THAT(job.all_err(), Matches("[\\s\\S]*rank 0 hangs: it has been saving for ([3-9]|\\d\\d)\\.\\d s[\\s\\S]*"));
   require_recovered(job, 0);
 }
@@ -180,7 +178,7 @@ TEST_CASE("train whose snapshots' file system does not answer is started again o
   TrainJob job({.snapshot = "disk/snapshot.pt"});
   if (skipped_if(!job.stuck.mounted(), "no file system can be mounted here")) return;
   job.wait_for_step(3, 4);
-  REQUIRE(eventually([&] { return std::filesystem::exists(job.snapshot()); }, kTrainLimit));
+  REQUIRE(eventually([&] { return fs::exists(job.snapshot()); }, kTrainLimit));
   Command server({programs_folder() + "/stuck_file_system", job.stuck.folder() / "disk"});
   job.wait_until_found();
   server.kill(SIGTERM);
@@ -194,7 +192,7 @@ TEST_CASE("train whose save takes longer than its steps is left alone", "[hang]"
   job.wait_for_step(3, 4);
   folder.write("stuck", "");
   CHECK_FALSE(eventually([&] { return job.prints(" hangs: "); }, 4s));
-  std::filesystem::remove(folder / "stuck");
+  fs::remove(folder / "stuck");
   job.all_end_well(kTrainLimit);
   CHECK_FALSE(job.prints(" hangs: "));
   CHECK_FALSE(job.prints("restart"));

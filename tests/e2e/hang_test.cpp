@@ -3,8 +3,6 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/test.h"
 
-using Catch::Matchers::Matches;
-
 namespace {
 
 constexpr const char* kSteps = "60";
@@ -130,7 +128,7 @@ TEST_CASE("the function that a worker hangs in is known to an ordinary user, and
       continue;
     }
     const TempFolder folder;
-    std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+    fs::permissions(folder.path(), fs::perms::all);
     const Words job{kDdprun, "--nproc-per-node=2", "--stop-grace=2", "--log-dir=logs", kHangWorker, kSteps, "loop", "1",
                     "40"};
     Command ddprun(joined({caller.prefix, job}),
@@ -164,7 +162,7 @@ TEST_CASE("the stacks of a rank that stands still are kept when another one's ti
   CHECK_FALSE(job.prints("hangs"));
   CHECK(job.prints("SIGALRM"));
   std::string stacks;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(job.stuck.folder() / "logs"))
+  for (const auto& entry : fs::recursive_directory_iterator(job.stuck.folder() / "logs"))
     if (entry.path().filename() == "stacks.txt") stacks += entry.path().string() + "\n" + read_file(entry.path());
   CHECK_THAT(stacks, Matches("[\\s\\S]*/rank-1/stacks.txt\n[\\s\\S]*spin_forever[\\s\\S]*"));
   CHECK_FALSE(has(stacks, "/rank-0/stacks.txt"));

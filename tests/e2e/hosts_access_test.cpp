@@ -19,7 +19,7 @@ std::vector<std::string> attacker(std::vector<std::string> words) { return pytho
 struct GuardedJob : HostJob {
   explicit GuardedJob(bool token = true) : HostJob(4, options(token)) {
     folder.write("token", std::string(kToken) + "\n");
-    std::filesystem::permissions(folder / "token", std::filesystem::perms::owner_read);
+    fs::permissions(folder / "token", fs::perms::owner_read);
   }
   static std::vector<std::string> options(bool token) {
     return joined({elastic_over_hosts("2:3"),
@@ -59,7 +59,7 @@ void check_nothing_was_answered(const Ended& attack) {
 }
 
 // The data of the segments on the control channel, or of all others.
-std::string captured(const std::filesystem::path& file, bool control) {
+std::string captured(const fs::path& file, bool control) {
   std::ifstream in(file, std::ios::binary);
   std::string bytes;
   int from = 0, to = 0;
@@ -124,7 +124,7 @@ TEST_CASE("a member's words, said again by an unauthenticated peer, lead nowhere
   relay.wait_for_output("relay ready", 30s);
   job.start(2, {"--rdzv-endpoint=host3:29400"});  // a router in between must do no harm
   const Training training = job.wait_for_world(3);
-  REQUIRE(eventually([&] { return std::filesystem::exists(job.folder / "heard.answer"); }, 30s));
+  REQUIRE(eventually([&] { return fs::exists(job.folder / "heard.answer"); }, 30s));
   Command again(job.hosts.on(3, attacker({"replay", Hosts::address(0), "29400", job.folder / "heard"})));
   const Ended ended = again.wait_exit(kAttackLimit);
   CHECK(ended == exited(0));

@@ -20,8 +20,7 @@ class CopiesJob : public HostJob {
  public:
   CopiesJob(int hosts, Words options, int steps, int bytes)
       : HostJob(hosts, {}), options_(std::move(options)), steps_(steps), bytes_(bytes) {
-    std::filesystem::permissions(folder.write("job.token", "8f3b0c5de1a94726b8d05f13c7e2a964"),
-                                 std::filesystem::perms::owner_read);
+    fs::permissions(folder.write("job.token", "8f3b0c5de1a94726b8d05f13c7e2a964"), fs::perms::owner_read);
     for (int host = 0; host < hosts; ++host) start_node(host);
   }
 

@@ -111,7 +111,7 @@ std::string undisturbed_snapshot() {
   static const bool once = [] {
     TrainJob job;
     for (int host = 0; host < kHosts; ++host) REQUIRE(job[host].wait_exit(kTrainLimit) == exited(0));
-    std::filesystem::copy_file(job.snapshot(), kept / "snapshot.pt");
+    fs::copy_file(job.snapshot(), kept / "snapshot.pt");
     return true;
   }();
   return once ? kept / "snapshot.pt" : "";
@@ -138,7 +138,7 @@ void strike_and_finish(std::uint64_t seed) {
     INFO(story);
     job.wait_for_step(epoch, step);
     // It is written during the training, and may appear steps later.
-    if (epoch > 1) REQUIRE(eventually([&] { return std::filesystem::exists(job.snapshot()); }, kTrainLimit));
+    if (epoch > 1) REQUIRE(eventually([&] { return fs::exists(job.snapshot()); }, kTrainLimit));
     job.forget_words();
     fault.strike(job, host);
     if (epoch > 1) job.wait_for_words("resuming from");
@@ -184,7 +184,7 @@ TEST_CASE("hosts without a shared disk keep a snapshot each, and one that has lo
   const auto place = [&](int host) { return job.folder / Hosts::name(host); };
   const auto train = [&](const std::string& epochs) {
     for (int host = 0; host < 2; ++host) {
-      std::filesystem::create_directory(place(host));
+      fs::create_directory(place(host));
       job.start_command(
           host, joined({{"env", "-C", place(host), "OMP_NUM_THREADS=1", kDdprun},
                         static_over_hosts(2),
@@ -194,16 +194,16 @@ TEST_CASE("hosts without a shared disk keep a snapshot each, and one that has lo
     CHECK((read_file(place(0) / "snapshot.pt") == read_file(place(1) / "snapshot.pt")));  // too long to be printed
     return job[0].out();
   };
-  const std::filesystem::path undisturbed = job.folder / "undisturbed.pt";
+  const fs::path undisturbed = job.folder / "undisturbed.pt";
   train("3");
-  std::filesystem::rename(place(0) / "snapshot.pt", undisturbed);
-  for (int host = 0; host < 2; ++host) std::filesystem::remove_all(place(host));
+  fs::rename(place(0) / "snapshot.pt", undisturbed);
+  for (int host = 0; host < 2; ++host) fs::remove_all(place(host));
   for (const int loser : {0, 1}) {
     train("2");
-    std::filesystem::remove_all(place(loser));
+    fs::remove_all(place(loser));
     CHECK(train("3").find("2 of 3 epochs done") != std::string::npos);
     CHECK(same_weights(undisturbed, place(loser) / "snapshot.pt") == exited(0));
-    for (int host = 0; host < 2; ++host) std::filesystem::remove_all(place(host));
+    for (int host = 0; host < 2; ++host) fs::remove_all(place(host));
   }
 }
 
@@ -264,7 +264,7 @@ TEST_CASE(
     std::smatch saved;
     const std::regex answer("snapshot: step ([0-9]+) is saved, and training goes on\\.\n");
     REQUIRE(std::regex_match(asked.out, saved, answer));
-    CHECK(std::filesystem::exists(job.snapshot()));
+    CHECK(fs::exists(job.snapshot()));
     const int step = std::stoi(saved[1]);
     job.wait_for_step(1 + step / kSteps, 1 + step % kSteps);
     if (host == 1) continue;

@@ -158,7 +158,7 @@ TEST_CASE("workers are added to a job that trains, and removed, however its work
     REQUIRE(run({ddprun_program(), "ctl", "grows", "stop"}, kTrainLimit) == exited(0));
     CHECK(job.command.wait_exit(kTrainLimit) == exited(75));
     CHECK(job.command.all_gone(10s));
-    CHECK(std::filesystem::exists(job.folder / "snapshot.pt"));
+    CHECK(fs::exists(job.folder / "snapshot.pt"));
   }
 }
 
@@ -197,10 +197,10 @@ TEST_CASE("the events tell who stayed, and who was too late for it", "[kill]") {
     REQUIRE(::kill(std::stoi(victim), SIGKILL) == 0);
     const bool stayed = process_of(command, "0", "2") == before;
     CHECK(process_of(command, "1", "2") != victim);
-    std::filesystem::remove(folder / "slow");
+    fs::remove(folder / "slow");
     std::ofstream(folder / "done").close();
     CHECK(command.wait_exit(kTrainLimit) == exited(0));
-    std::filesystem::remove(folder / "done");
+    fs::remove(folder / "done");
     const bool was_stuck = way == "stays" && command.err().find("waiting for rank") != std::string::npos;
     CHECK((stayed || was_stuck) == (way == "stays"));
     CHECK(has(read_file(log), R"("stayed":"true")") == stayed);
@@ -224,7 +224,7 @@ TEST_CASE("what a worker that stays writes belongs to its newest round: for the 
     INFO(end.err);
     CHECK(end.code == (by_rule ? 93 : 1));
     CHECK_THAT(end.err, Catch::Contains(by_rule ? "was given up for its output" : "| these are its last words"));
-    std::filesystem::remove(folder / "fail");
+    fs::remove(folder / "fail");
   }
 }
 

@@ -1,5 +1,4 @@
 // Tests the tree that `cmake --install` makes, without source and build folder.
-#include "tests/e2e/texts.h"
 #include "tests/support/test.h"
 
 TEST_CASE("an installed tree trains, with its manual, completions and the channel's files beside it") {

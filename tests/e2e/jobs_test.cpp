@@ -105,9 +105,8 @@ TEST_CASE("a submitted job goes on without its shell, log -f follows it, cancel 
   CHECK(handle.starts_with("here://job-"));
   REQUIRE(eventually([&] { return desk.state() == "running"; }, kLimit));
   const std::string status = desk.ddprun({"status", handle}).out;
-  CHECK_THAT(status, Catch::Matchers::Matches(
-                         "id: +job-[\\s\\S]*\nstate: +running for [0-9.]+ s, round 1\nnodes: +1 active [\\s\\S]*\n"
-                         "where: +here, [\\s\\S]*\nRANK  NODE [\\s\\S]*"));
+  CHECK_THAT(status, Matches("id: +job-[\\s\\S]*\nstate: +running for [0-9.]+ s, round 1\nnodes: +1 active [\\s\\S]*\n"
+                             "where: +here, [\\s\\S]*\nRANK  NODE [\\s\\S]*"));
 
   Command log(job_of({"log", "-f", handle}), desk.options());
   log.wait_for_output("up 1", kLimit);
@@ -163,9 +162,8 @@ TEST_CASE("a job's file that is wrong is told in full, and nothing starts", "[jo
   CHECK_FALSE(fs::exists(desk / "state"));
   CHECK(desk.ddprun({"run", "none.toml"}).err ==
         "ddprun run: cannot read the job's file none.toml: No such file or directory.\n");
-  CHECK_THAT(
-      desk.ddprun({"status", "none"}).err,
-      Catch::Matchers::Matches("ddprun status: no job (has been run or submitted here|is called none). *[\\s\\S]*"));
+  CHECK_THAT(desk.ddprun({"status", "none"}).err,
+             Matches("ddprun status: no job (has been run or submitted here|is called none). *[\\s\\S]*"));
 }
 
 TEST_CASE("a dry run prints what would run, and makes no record", "[jobs]") {

@@ -17,7 +17,7 @@ long lines_of_ours(const std::string& err) {
 
 // Occupies a port on loopback.
 struct TakenPort {
-  ddprun::rendezvous::Listening listening = ddprun::rendezvous::open_listener("127.0.0.1", 0);
+  Listening listening = ddprun::rendezvous::open_listener("127.0.0.1", 0);
   ddprun::Fd fd{listening.fd};
   int port = listening.port;
 };

@@ -84,11 +84,11 @@ TEST_CASE("what has something that a fork loses is started as ever, with a sente
 TEST_CASE("a program that has changed is loaded anew", "[prefork]") {
   const TempFolder folder;
   const std::string program = folder / "worker", next = folder / "next";
-  std::filesystem::copy_file(kWorker, program);
-  std::filesystem::copy_file(kWorker, next);
+  fs::copy_file(kWorker, program);
+  fs::copy_file(kWorker, next);
   Command job(job_of({"--prefork", "--max-restarts=9", program, "wait"}));
   job.wait_for_output("round 1 forked", kLimit);
-  std::filesystem::rename(next, program);
+  fs::rename(next, program);
   kill(job.wait_for_process("DDPRUN_ROUND", "1", kLimit), SIGKILL);
   job.wait_for_output("round 2 started", kLimit);
   CHECK(has(job.err(), program + " has changed, so this round's workers are started without it"));
@@ -172,14 +172,14 @@ TEST_CASE("a Python template imports what the script imported last time, but for
   const Ended own = preforked({"--prefork-learn=" + learned, script});
   CHECK(own.err.find("'xmlrpc' is not a package") != std::string::npos);
   folder.write("learned", "\xff\n");  // no text
-  std::filesystem::remove(folder / "xmlrpc.py");
+  fs::remove(folder / "xmlrpc.py");
   CHECK(ended() == "False True\nFalse True\n");
 }
 
 TEST_CASE("what is told of stops and in reports is the same with workers from a template", "[prefork]") {
   const TempFolder folder;
   for (const char* const name : {"sh", "python3", "true"})
-    std::filesystem::copy_file(programs_folder() + "/forked_program", folder / name);
+    fs::copy_file(programs_folder() + "/forked_program", folder / name);
   const std::string tags = soaking() ? "[#stop_test],[#report_test]" : "[#stop_test][fast],[#report_test][fast]";
   const CommandOptions forked{
       .env = {{"PET_PREFORK", "1"}, {"PATH", folder.path().string() + ":" + std::getenv("PATH")}}};

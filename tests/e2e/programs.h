@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "tests/e2e/texts.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/places.h"
+#include "tests/support/texts.h"
 
 namespace ddprun::test {
 

@@ -259,7 +259,7 @@ TEST_CASE("torch's own event class reads ddprun's events") {
 TEST_CASE("a program that starts ddprun reads in a file how the job ended") {
   const TempFolder folder;
   const auto end_of = [&](std::vector<std::string> argv) {
-    std::filesystem::remove(folder / "end");
+    fs::remove(folder / "end");
     Command command(std::move(argv), {.env = {{"DDPRUN_END_FILE", (folder / "end").string()}}});
     const Ended ended = command.wait_exit(kLimit);
     const Json end = Json::parse(read_file(folder / "end"));

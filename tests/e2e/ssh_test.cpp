@@ -135,7 +135,7 @@ TEST_CASE("a host that is down is named within five seconds, and nothing starts 
   CHECK(ended.code == 69);
   CHECK_THAT(ended.err, Catch::Contains("ddprun: cannot reach host2 by ssh: ") &&
                             Catch::Contains(cut ? "it does not answer" : "Connection refused"));
-  CHECK_FALSE(std::filesystem::exists(hosts.folder / "started"));
+  CHECK_FALSE(fs::exists(hosts.folder / "started"));
   CHECK(hosts.all_gone(30s));
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("what keeps a host from taking part is said in one sentence", "[ssh]")
     refused({"--hosts=nosuch", "true"}, 69, {"cannot reach nosuch by ssh: ", "Could not resolve hostname nosuch"});
   }
   SECTION("no ddprun") {
-    std::filesystem::create_directory(hosts.folder / "empty");
+    fs::create_directory(hosts.folder / "empty");
     hosts.put(1, hosts.folder / "empty", programs_folder());
     refused({"--hosts=host1", "true"}, 69, {"there is no ddprun on host1: neither " + kDdprun, "Install ddprun "});
   }
@@ -183,9 +183,9 @@ TEST_CASE("what keeps a host from taking part is said in one sentence", "[ssh]")
   SECTION("no such folder") {
     TempFolder here;
     TempFolder empty;
-    std::filesystem::create_directory(hosts.folder / "work");
+    fs::create_directory(hosts.folder / "work");
     hosts.put(1, empty.path(), hosts.folder.path() / "work");
-    std::filesystem::create_directory(hosts.folder / "work" / "deep");
+    fs::create_directory(hosts.folder / "work" / "deep");
     hosts.serve(1);
     auto job = hosts.start(0, {"--hosts=host1", "true"}, {.cwd = hosts.folder / "work" / "deep"});
     const Ended ended = job->wait_exit(kJobLimit);

@@ -69,8 +69,7 @@ TEST_CASE("every node of a job tells the same of all of them", "[status][nodes][
   }
   live_when("told", [](const json& now) { return now["steps_per_second"].is_number(); });
   const Ended text = run({ddprun_program(), "status", "told"}, kLimit);
-  CHECK_THAT(text.out,
-             Catch::Matchers::Matches("id: +told\nstate: +running for [\\s\\S]*\nRANK  NODE [\\s\\S]*\n2 +[^\n]*\n"));
+  CHECK_THAT(text.out, Matches("id: +told\nstate: +running for [\\s\\S]*\nRANK  NODE [\\s\\S]*\n2 +[^\n]*\n"));
   CHECK(has(run({ddprun_program(), "list"}, kLimit).out, "\ntold "));
   const Ended wrong = run({ddprun_program(), "status", "no-such-job"}, kLimit);
   CHECK(wrong.code == 2);
@@ -88,7 +87,7 @@ TEST_CASE("the rank that all wait for is named", "[status][nodes]") {
            one["ranks"][1]["stopped"] == true;
   });
   kill(stopped, SIGCONT);
-  CHECK_THAT(now["waits_for"]["text"].get<std::string>(), Catch::Matchers::StartsWith("rank 1 on "));
+  CHECK_THAT(now["waits_for"]["text"].get<std::string>(), StartsWith("rank 1 on "));
 }
 
 TEST_CASE("a job elsewhere is asked at its endpoint, by who has its token", "[status][nodes]") {
@@ -133,7 +132,7 @@ TEST_CASE("top shows the job on a terminal until q, the stacks of a rank on p, a
 
   const Ended once = run({ddprun_program(), "top", "looked-at"}, kLimit);
   CHECK(once == exited(0));
-  CHECK_THAT(once.out, Catch::Matchers::Matches("looked-at  running for [^\x1b]*\n  2     [^\x1b]*"));
+  CHECK_THAT(once.out, Matches("looked-at  running for [^\x1b]*\n  2     [^\x1b]*"));
 
   Command last({ddprun_program(), "top", "looked-at"}, {.terminal = true});
   last.wait_for_output("active  3 ranks", kLimit);
@@ -163,7 +162,7 @@ TEST_CASE("a job is paused and goes on, restarted and stopped, and who did it is
   live_when("acted-on", [&](const json& now) { return now["step"] > before["step"]; });
   const Ended saved = ctl({"snapshot"});
   CHECK(saved == exited(0));
-  CHECK_THAT(saved.out, Catch::Matchers::Matches("snapshot: step [0-9]+ is saved, and training goes on\\.\n"));
+  CHECK_THAT(saved.out, Matches("snapshot: step [0-9]+ is saved, and training goes on\\.\n"));
   CHECK(whole("acted-on")["round"] == 1);
   CHECK(ctl({"restart"}) == exited(0));
   live_when("acted-on", [](const json& now) { return now.value("round", 0) == 2 && trains(now); });

@@ -7,8 +7,6 @@
 #include "tests/support/soak.h"
 #include "tests/support/test.h"
 
-using Catch::Matchers::Matches;
-
 namespace {
 
 constexpr const char* kLong = "7000";  // steps

@@ -42,7 +42,7 @@ TEST_CASE("test hosts reach each other by names and addresses of both kinds, unt
 
 TEST_CASE("test hosts are gone with their owner, and those of a dead process with the next ones", "[hosts]") {
   if (!hosts_or_skip()) return;
-  const auto exists = [](const std::string& host) { return std::filesystem::exists("/run/netns/ddprun-" + host); };
+  const auto exists = [](const std::string& host) { return fs::exists("/run/netns/ddprun-" + host); };
   Command owner({"sleep", "600"});
   const std::string dead = std::to_string(owner.pid()) + "-1";
   const std::string script = source_folder() + "/scripts/hosts.sh";
@@ -56,6 +56,6 @@ TEST_CASE("test hosts are gone with their owner, and those of a dead process wit
   CHECK_FALSE(exists(dead + "-0"));
   CHECK_FALSE(exists(dead + "-switch"));
   CHECK(left.wait_exit(30s) == killed_by(SIGKILL));
-  for (const auto& entry : std::filesystem::directory_iterator("/run/netns"))
+  for (const auto& entry : fs::directory_iterator("/run/netns"))
     CHECK_THAT(entry.path().filename(), !Catch::StartsWith("ddprun-" + std::to_string(getpid()) + "-"));
 }

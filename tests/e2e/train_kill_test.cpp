@@ -33,7 +33,7 @@ struct Job {
     return job_of({"--nproc_per_node=" + std::to_string(kRanks), option, train_program(), std::to_string(kEpochs), "1",
                    "--log-every=1", "--device=cpu", "--snapshot=snapshot.pt"});
   }
-  static CommandOptions options(const std::filesystem::path& folder, bool slow_disk = false) {
+  static CommandOptions options(const fs::path& folder, bool slow_disk = false) {
     CommandOptions all{.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = folder};
     if (slow_disk) all.env["LD_PRELOAD"] = programs_folder() + "/stuck_fsync.so";
     if (slow_disk) all.env["DDPRUN_TEST_DISK_IS_STUCK"] = folder / "stuck";
@@ -77,7 +77,7 @@ void kill_somewhere(std::uint64_t seed) {
   const pid_t victim = job.rank(rank);
   job.wait_for_step(epoch, step);
   // It is written during the training, and may appear steps later.
-  if (epoch > 1) REQUIRE(eventually([&] { return std::filesystem::exists(job.snapshot()); }, 10s));
+  if (epoch > 1) REQUIRE(eventually([&] { return fs::exists(job.snapshot()); }, 10s));
   REQUIRE(::kill(victim, SIGKILL) == 0);
   require_finished_alike(job);
 }
@@ -137,7 +137,7 @@ void preempt_at_any_moment(std::uint64_t seed) {
 
 // Left by a save that was cut.
 bool has_torn_file(const Job& job) {
-  for (const auto& entry : std::filesystem::directory_iterator(job.folder.path()))
+  for (const auto& entry : fs::directory_iterator(job.folder.path()))
     if (entry.path().filename().string().find(".writing.") != std::string::npos) return true;
   return false;
 }
@@ -186,7 +186,7 @@ TEST_CASE("a save that takes longer than the grace is cut, and the next start go
           "[weights]") {
   Job job("--stop-grace=3", /*slow_disk=*/true);
   job.wait_for_step(3, 4);
-  REQUIRE(eventually([&] { return std::filesystem::exists(job.snapshot()); }, 30s));
+  REQUIRE(eventually([&] { return fs::exists(job.snapshot()); }, 30s));
   job.folder.write("stuck", "");
   job.command.kill(SIGTERM);
   const Ended left = job.command.wait_exit(180s);
@@ -196,7 +196,7 @@ TEST_CASE("a save that takes longer than the grace is cut, and the next start go
   const int steps = std::stoi(job.command.wait_for_output("the last snapshot holds step (\\d+)", 0ms).at(1));
   CHECK(steps % kSteps == 0);
   CHECK(has_torn_file(job));
-  std::filesystem::remove(job.folder / "stuck");
+  fs::remove(job.folder / "stuck");
   Job again(job.folder);
   const Ended end = again.command.wait_exit(180s);
   REQUIRE(end == exited(0));

@@ -63,14 +63,14 @@ TEST_CASE("a token is made, read from a file, warned of where others may read it
   REQUIRE(made.out.size() == 65);
   const std::string secret = made.out.substr(0, 64), file = folder.write("job.token", made.out);
   const std::vector<std::string> words{"--token-file", file, "sh", "-c", "env"};
-  std::filesystem::permissions(file, std::filesystem::perms::owner_read);
+  fs::permissions(file, fs::perms::owner_read);
   const Ended quiet = ddprun_with(words, {.env = {{"DDPRUN_TOKEN", secret}}});
   CHECK(quiet == exited(0));
   CHECK(quiet.err.empty());
   CHECK(has(quiet.out, "WORLD_SIZE=1"));
   CHECK_FALSE(has(quiet.out, "DDPRUN_TOKEN"));
   CHECK_FALSE(has(quiet.out, secret));
-  std::filesystem::permissions(file, std::filesystem::perms::others_read, std::filesystem::perm_options::add);
+  fs::permissions(file, fs::perms::others_read, fs::perm_options::add);
   const Ended warned = ddprun_with(words);
   CHECK(warned == exited(0));
   CHECK(std::count(warned.err.begin(), warned.err.end(), '\n') == 1);
@@ -90,7 +90,7 @@ TEST_CASE("a dry run names each rank's program and environment, starts nothing a
   CHECK(ended.err.empty());
   for (const char* part : {"rank 0", "rank 1", "touch started", "RANK=1", "WORLD_SIZE=2", "stdout.log"})
     CHECK(has(ended.out, part));
-  CHECK(std::filesystem::is_empty(folder.path()));
+  CHECK(fs::is_empty(folder.path()));
 }
 
 TEST_CASE("what is installed is built with ddprun and train, as scripts/quickstart.sh builds them, or needs no build",

@@ -13,12 +13,11 @@ using Arguments = std::vector<std::string>;
 const Machine kMachine{8};
 const std::string kToken = "00112233445566778899aabbccddeeff";
 
-CommandLine command_line(const Arguments& words, const agent::Environment& environment = {},
-                         const std::string& file = "") {
+CommandLine command_line(const Arguments& words, const Environment& environment = {}, const std::string& file = "") {
   return read_command_line(words, {environment, [file](const std::string&) { return FileText{file}; }});
 }
 
-Config parsed(const Arguments& words, const agent::Environment& environment = {}, const std::string& file = "") {
+Config parsed(const Arguments& words, const Environment& environment = {}, const std::string& file = "") {
   CommandLine result = command_line(words, environment, file);
   INFO((result.mistakes.empty() ? "" : result.mistakes.front()));
   CHECK(result.mistakes.empty());
@@ -173,11 +172,11 @@ TEST_CASE("the last one of a repeated option counts", "[cli]") {
 }
 
 TEST_CASE("the environment stands in for an option, the command line wins", "[cli]") {
-  const agent::Environment environment{{"PET_NPROC_PER_NODE", "6"},
-                                       {"PET_STANDALONE", "1"},
-                                       {"PET_MODULE", "false"},
-                                       {"PET_ROLE", ""},
-                                       {"PET_OF_ANOTHER", "x"}};
+  const Environment environment{{"PET_NPROC_PER_NODE", "6"},
+                                {"PET_STANDALONE", "1"},
+                                {"PET_MODULE", "false"},
+                                {"PET_ROLE", ""},
+                                {"PET_OF_ANOTHER", "x"}};
   const Config config = parsed({"p"}, environment);
   CHECK(config.nproc_per_node.workers == 6);
   CHECK(config.standalone);
@@ -388,16 +387,16 @@ TEST_CASE("option --make-token answers with a token", "[cli]") {
 TEST_CASE("workers do not inherit the token", "[cli]") {
   const Config config = parsed({"p"}, {{"DDPRUN_TOKEN", kToken}});
   const HostInfo host{"host", "", {{"DDPRUN_TOKEN", kToken}, {"HOME", "/home/me"}}, {}};
-  const agent::AgentOptions options = job_options(config, kMachine, {"/bin/p", {"p"}, false}, "run", host);
-  CHECK(options.command.inherited == agent::Environment{{"HOME", "/home/me"}});
-  CHECK(std::holds_alternative<rendezvous::Token>(credentials(config)));
-  CHECK(std::holds_alternative<rendezvous::NoCredentials>(credentials(parsed({"p"}))));
+  const AgentOptions options = job_options(config, kMachine, {"/bin/p", {"p"}, false}, "run", host);
+  CHECK(options.command.inherited == Environment{{"HOME", "/home/me"}});
+  CHECK(std::holds_alternative<Token>(credentials(config)));
+  CHECK(std::holds_alternative<NoCredentials>(credentials(parsed({"p"}))));
 }
 
 TEST_CASE("certificates are read where all three files are named, as any other file is", "[cli]") {
   const Arguments words{"--tls-cert=c", "--tls-key=k", "--tls-ca=a", "p"};
   const auto read = [](const std::string& name) { return FileText{"text of " + name}; };
-  const auto files = std::get<rendezvous::CertificateFiles>(credentials(read_command_line(words, {{}, read}).config));
+  const auto files = std::get<CertificateFiles>(credentials(read_command_line(words, {{}, read}).config));
   CHECK(files.certificate.text() == "text of c");
   CHECK(files.key.text() == "text of k");
   CHECK(files.authority.name() == "a");

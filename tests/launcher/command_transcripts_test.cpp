@@ -8,12 +8,11 @@
 
 namespace {
 
-using Words = std::vector<std::string>;
 const std::string kFolder = test::source_folder() + "/tests/launcher/testdata/";
 
 // Where a command starts.
 struct Place {
-  agent::Environment environment = {};
+  Environment environment = {};
   std::string host_name = {};
   std::map<std::string, std::string> files = {{"job.toml", ""}, {"/etc/hosts", ""}};
 };

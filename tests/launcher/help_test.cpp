@@ -23,14 +23,14 @@ void fits_a_screen(const std::string& text) {
 bool can_run(const std::string& program) { return test::run({"sh", "-c", "command -v " + program}, 10s).code == 0; }
 
 // What bash offers for a command line whose words are given, the cursor at the last.
-std::string offered(const test::TempFolder& folder, const std::vector<std::string>& words) {
+std::string offered(const TempFolder& folder, const std::vector<std::string>& words) {
   folder.write("completion", completion(launcher::options(), "bash"));
   std::string list;
   for (const std::string& word : words) list += " '" + word + "'";
   const std::string script = "source '" + (folder / "completion").string() + "'; COMP_WORDS=(" + list +
                              "); COMP_CWORD=" + std::to_string(words.size() - 1) +
                              "; compopt() { :; }; _ddprun; echo \"${COMPREPLY[*]}\"";
-  const test::Ended ended = test::run({"bash", "-c", script}, 10s, {.cwd = folder.path()});
+  const Ended ended = test::run({"bash", "-c", script}, 10s, {.cwd = folder.path()});
   CHECK(ended.err.empty());
   return ended.out;
 }
@@ -75,14 +75,14 @@ TEST_CASE("names, letters and aliases of the options are all different", "[help]
 
 TEST_CASE("the manual page is roff without a warning", "[help]") {
   if (!can_run("groff")) return;
-  const test::Ended ended = test::run({"groff", "-man", "-Tutf8", "-ww", "-z"}, 20s, {.input = man_page()});
+  const Ended ended = test::run({"groff", "-man", "-Tutf8", "-ww", "-z"}, 20s, {.input = man_page()});
   CHECK(ended.code == 0);
   CHECK(ended.err.empty());
 }
 
 TEST_CASE("bash completes names, choices and files, and leaves the program's words alone", "[help]") {
   if (!can_run("bash")) return;
-  const test::TempFolder folder;
+  const TempFolder folder;
   folder.write("job.toml", "");
   CHECK(offered(folder, {"ddprun", "--max-r"}) == "--max-restarts --max-run\n");
   CHECK(offered(folder, {"ddprun", "--numa-binding", "so"}) == "socket\n");
@@ -104,7 +104,7 @@ TEST_CASE("tcsh completes names, choices and files", "[help]") {
                            "'n/--role/n/'", " max-restarts "})
     CHECK(script.find(part) != std::string::npos);
   if (!can_run("tcsh")) return;
-  const test::Ended ended = test::run({"tcsh", "-f"}, 10s, {.input = script + "complete ddprun\n"});
+  const Ended ended = test::run({"tcsh", "-f"}, 10s, {.input = script + "complete ddprun\n"});
   CHECK(ended.code == 0);
   CHECK(ended.err.empty());
   CHECK(ended.out.find("n/--numa-binding/(none node") != std::string::npos);

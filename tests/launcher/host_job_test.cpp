@@ -5,16 +5,15 @@
 
 namespace {
 
-using Words = std::vector<std::string>;
 using Ready = std::map<int, HostReady>;
 
-CommandLine host_line(const Words& words, const agent::Environment& environment = {}, const std::string& file = "") {
+CommandLine host_line(const Words& words, const Environment& environment = {}, const std::string& file = "") {
   CommandLine line = read_command_line(words, {environment, [file](const std::string&) { return FileText{file}; }});
   for (std::string& sentence : problems(line.config, {8})) line.mistakes.push_back(std::move(sentence));
   return line;
 }
 
-Config good(const Words& words, const agent::Environment& environment = {}, const std::string& file = "") {
+Config good(const Words& words, const Environment& environment = {}, const std::string& file = "") {
   CommandLine line = host_line(words, environment, file);
   INFO((line.mistakes.empty() ? "" : line.mistakes.front()));
   REQUIRE(line.mistakes.empty());

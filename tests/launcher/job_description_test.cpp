@@ -5,8 +5,6 @@
 
 namespace {
 
-using Words = std::vector<std::string>;
-
 DescribedJob described(const std::string& text, Words overrides = {}, Words arguments = {}) {
   return read_job_description({"job.toml", "/home/me/jobs", text, std::move(overrides), std::move(arguments)});
 }
@@ -17,8 +15,6 @@ JobDescription job(const std::string& text, Words overrides = {}) {
   REQUIRE(read.mistakes.empty());
   return read.job;
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 const std::string kProgram = "program = 'train'\n";
 

@@ -100,7 +100,7 @@ TEST_CASE("the list of jobs is a table, and describe --json has no numbers of pr
 }
 
 TEST_CASE("a job is found by its handle, id, name, or their beginning", "[job_record]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   const JobRecord a = make_record(folder.path(), "digits"), b = make_record(folder.path(), "mnist");
   for (const JobRecord* record : {&a, &b}) record->write("submitted.json", {{"place", "here"}});
   const auto found = [&](const std::string& words) {

@@ -21,16 +21,16 @@ class Scontrol {
   Scontrol() : conf_(folder_.write("slurm.conf", "ClusterName=test\nSlurmctldHost=localhost\n")) {}
   bool works() const { return hostnames("n[1-2]") == Names{"n1", "n2"}; }
   Names hostnames(const std::string& list) const {
-    const test::Ended ended = test::run({"sh", "-c", "scontrol show hostnames \"$1\"", "sh", list}, 20s,
-                                        {.env = {{"SLURM_CONF", conf_.string()}}});
+    const Ended ended = test::run({"sh", "-c", "scontrol show hostnames \"$1\"", "sh", list}, 20s,
+                                  {.env = {{"SLURM_CONF", conf_.string()}}});
     Names out = split(ended.out, '\n');
     out.pop_back();
     return out;
   }
 
  private:
-  test::TempFolder folder_;
-  std::filesystem::path conf_;
+  TempFolder folder_;
+  fs::path conf_;
 };
 
 class RandomList {
@@ -117,7 +117,7 @@ TEST_CASE("random node lists name the nodes that scontrol names", "[node_list]")
     std::cout << "scontrol (slurm-client) is not installed: not compared\n";
     return;
   }
-  test::Series("node lists against scontrol", 20, 500).run([&](std::uint64_t seed) {
+  Series("node lists against scontrol", 20, 500).run([&](std::uint64_t seed) {
     const std::string list = RandomList(seed).list();
     CAPTURE(list);
     CHECK(names(list) == scontrol.hostnames(list));
@@ -125,7 +125,7 @@ TEST_CASE("random node lists name the nodes that scontrol names", "[node_list]")
 }
 
 TEST_CASE("random text is expanded or refused, and never takes long", "[node_list]") {
-  test::Series("random node lists", 300, 20'000).run([&](std::uint64_t seed) {
+  Series("random node lists", 300, 20'000).run([&](std::uint64_t seed) {
     std::mt19937_64 random(seed);
     static constexpr std::string_view kLetters = "n01239-[],x";
     std::string list(random() % 40, ' ');

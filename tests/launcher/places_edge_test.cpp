@@ -27,10 +27,10 @@ class Path {
   }
   void alone() const { setenv("PATH", folder_.path().c_str(), 1); }
   std::string calls() const { return test::read_file(folder_ / "calls"); }
-  std::filesystem::path operator/(const char* name) const { return folder_ / name; }
+  fs::path operator/(const char* name) const { return folder_ / name; }
 
  private:
-  test::TempFolder folder_;
+  TempFolder folder_;
   std::string before_;
 };
 
@@ -154,7 +154,7 @@ TEST_CASE("a job with more to save than KillWait allows gets SIGTERM first, anot
 }
 
 TEST_CASE("a record that a node does not see is named, with the node", "[places]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   CHECK_THROWS_WITH(check_shared_record(folder / "none"),
                     Contains("there is no such folder on ") && Contains("XDG_STATE_HOME"));
   CHECK_THROWS_WITH(check_shared_record(folder.path()), Contains("it has no job.toml on "));

@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-const std::filesystem::path kFolder = test::source_folder() + "/tests/launcher/testdata/places";
+const fs::path kFolder = test::source_folder() + "/tests/launcher/testdata/places";
 constexpr const char* kJobFile =
     "name = \"digits\"\nprogram = [\"train\", \"20\"]\nnnodes = 2\n\n[kubernetes]\n  image = \"ddprun\"  # ours\n";
 

@@ -11,7 +11,7 @@ using Phase = PlaceState::Phase;
 
 namespace {
 
-const std::filesystem::path kFolder = test::source_folder() + "/tests/launcher/testdata/places";
+const fs::path kFolder = test::source_folder() + "/tests/launcher/testdata/places";
 const std::string kRecord = "/home/vera/.local/state/ddprun/jobs/digits-x3k9p2";
 
 JobDescription two_nodes() {
@@ -45,7 +45,7 @@ void check_script(const std::string& name, const JobDescription& job, const std:
   const std::string script = slurm_script(job, record, "/usr/bin/ddprun");
   INFO(name << " is now\n" << script);
   CHECK(test::matches_golden(kFolder / name, script));
-  const test::Ended checked = test::run({"bash", "-n", kFolder / name}, 10s);
+  const Ended checked = test::run({"bash", "-n", kFolder / name}, 10s);
   CHECK(checked == test::exited(0));
   CHECK(checked.err.empty());
 }

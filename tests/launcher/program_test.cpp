@@ -22,15 +22,8 @@ Config config_of(std::vector<std::string> words) {
   return config;
 }
 
-using Words = std::vector<std::string>;
-
 std::string refusal(const Config& config, const SearchContext& here) {
-  try {
-    find_program(config, here);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "started";
+  return error_text<UsageError>([&] { find_program(config, here); });
 }
 
 }  // namespace

@@ -5,20 +5,13 @@
 
 namespace {
 
-std::string url_of(const std::string& otlp, const agent::Environment& environment = {}) {
+std::string url_of(const std::string& otlp, const Environment& environment = {}) {
   return agent::shown(otlp_options(otlp, environment)->url);
 }
 
-std::string refusal_of(const std::string& otlp, const agent::Environment& environment) {
-  try {
-    otlp_options(otlp, environment);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "";
+std::string refusal_of(const std::string& otlp, const Environment& environment) {
+  return error_text<UsageError>([&] { otlp_options(otlp, environment); });
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -27,8 +20,8 @@ TEST_CASE("without --otlp nothing is pushed, whatever the environment holds", "[
 }
 
 TEST_CASE("the URL of the option is taken as it is, and gets a path where it has none", "[push]") {
-  const agent::Environment elsewhere = {{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://elsewhere/"},
-                                        {"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"}};
+  const Environment elsewhere = {{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://elsewhere/"},
+                                 {"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"}};
   CHECK(url_of("http://a:4318", elsewhere) == "http://a:4318/v1/metrics");
   CHECK(url_of("https://a/") == "https://a/v1/metrics");
   CHECK(url_of("https://a/otlp/x") == "https://a/otlp/x");
@@ -54,8 +47,8 @@ TEST_CASE("headers, times and the authority are the environment's", "[push]") {
                                              {"OTEL_EXPORTER_OTLP_TIMEOUT", "300"},
                                              {"OTEL_EXPORTER_OTLP_CERTIFICATE", "ca.pem"},
                                              {"OTEL_RESOURCE_ATTRIBUTES", "a.b=c"}});
-  CHECK(out->headers == agent::HttpHeaders{{"api-key", "a=b"}});
-  CHECK(out->attributes == agent::HttpHeaders{{"a.b", "c"}});
+  CHECK(out->headers == HttpHeaders{{"api-key", "a=b"}});
+  CHECK(out->attributes == HttpHeaders{{"a.b", "c"}});
   CHECK(out->interval == 5s);
   CHECK(out->within == 300ms);
   CHECK(out->authority == "ca.pem");

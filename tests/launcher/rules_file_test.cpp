@@ -4,8 +4,6 @@
 #include "launcher/values.h"
 #include "tests/support/test.h"
 
-using rendezvous::FailureClass, rendezvous::RestartLimit, rendezvous::RuleAction;
-
 namespace {
 
 JobFile file(const std::string& text) { return read_job_file("job.toml", text); }
@@ -37,7 +35,7 @@ TEST_CASE("rules are read in their order, with their places, and printed so that
   for (const JobFile& read : {written, file(print_rules(written.rules))}) {
     CHECK(read.mistakes.empty());
     REQUIRE(read.rules.failures.size() == 2);
-    const rendezvous::FailureRule& first = read.rules.failures[0];
+    const FailureRule& first = read.rules.failures[0];
     CHECK(first.classes == std::set{FailureClass::error, FailureClass::out_of_memory});
     CHECK(first.exit_codes == std::set{77, 78});
     CHECK(first.pattern == R"(data\d+: "gone")");
@@ -68,7 +66,7 @@ TEST_CASE("limits of classes are numbers, perhaps in a time", "[values]") {
 }
 
 TEST_CASE("what a machine needs is named with its amount", "[values]") {
-  const auto read = std::get<agent::MachineLimits>(read_machine_limits("disk=10G, gpu_memory=90%,clock=500ms"));
+  const auto read = std::get<MachineLimits>(read_machine_limits("disk=10G, gpu_memory=90%,clock=500ms"));
   CHECK(read.disk_bytes == std::uint64_t{10} << 30);
   CHECK(read.gpu_memory_percent == 90);
   CHECK(read.clock == Duration(500ms));

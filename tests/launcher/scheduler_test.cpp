@@ -8,7 +8,7 @@
 #include "tests/support/test.h"
 
 TEST_CASE("the values of a step are shown with their variables, and the requeues on top", "[scheduler]") {
-  const agent::Environment step{{"SLURM_JOB_ID", "1234"}, {"SLURM_STEP_ID", "0"}, {"SLURM_RESTART_COUNT", "2"}};
+  const Environment step{{"SLURM_JOB_ID", "1234"}, {"SLURM_STEP_ID", "0"}, {"SLURM_RESTART_COUNT", "2"}};
   const std::string shown = print_config(read_command_line({"train"}, {step}).config);
   INFO(shown);
   CHECK(shown.find("\n# Slurm has requeued this job 2 times (SLURM_RESTART_COUNT).\n") != std::string::npos);

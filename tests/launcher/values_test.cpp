@@ -116,16 +116,15 @@ TEST_CASE("the nearest word is near, or there is none", "[spelling]") {
 }
 
 TEST_CASE("a limit of a hang is for all phases or for each", "[values]") {
-  using rendezvous::Activity;
-  const auto read = [](const std::string& text) { return std::get<agent::HangLimits>(read_hang_limits(text)); };
-  CHECK(read("auto") == agent::HangLimits{});
+  const auto read = [](const std::string& text) { return std::get<HangLimits>(read_hang_limits(text)); };
+  CHECK(read("auto") == HangLimits{});
   CHECK(read("off").all.off);
   CHECK_FALSE(read("off").any());
   CHECK(read("30s").of(Activity::load).time == Duration(30s));
-  const agent::HangLimits mixed = read("5m, save=20m,wait=off,load=auto");
+  const HangLimits mixed = read("5m, save=20m,wait=off,load=auto");
   CHECK(mixed.of(Activity::compute).time == Duration(5min));
   CHECK(mixed.of(Activity::save).time == Duration(20min));
   CHECK(mixed.of(Activity::wait).off);
-  CHECK(mixed.of(Activity::load) == agent::HangLimit{});
+  CHECK(mixed.of(Activity::load) == HangLimit{});
   check_refused(read_hang_limits, {"", "0", "never", "save", "save=", "save=x", "ended=1m", "lod=1m", "5m,,1m"});
 }

@@ -3,8 +3,6 @@
 
 #include "tests/support/test.h"
 
-using ddprun::test::TempFolder;
-
 namespace {
 
 const std::vector<std::string> kFour{"GPU-1a2b", "GPU-1a3c", "GPU-2d4e", "GPU-5f60"};

@@ -46,7 +46,9 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/error_text.h"
 #include "tests/support/places.h"
+#include "tests/support/texts.h"
 
 namespace ddprun::test {}
 namespace fs = std::filesystem;
@@ -62,3 +64,6 @@ using namespace ddprun::test;
 using namespace ddprun::train;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::Matches;
+using Catch::Matchers::StartsWith;

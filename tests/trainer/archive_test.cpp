@@ -1,7 +1,6 @@
 #include "trainer/ddp/snapshot/archive.h"
 
 #include "tests/support/test.h"
-#include "tests/trainer/error_text.h"
 #include "trainer/ddp/snapshot/damaged.h"
 
 namespace {

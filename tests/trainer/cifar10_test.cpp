@@ -2,7 +2,6 @@
 
 #include "rendezvous/base/error.h"
 #include "tests/support/test.h"
-#include "tests/trainer/error_text.h"
 #include "tests/trainer/generated_data.h"
 #include "trainer/data/cifar10_pickle.h"
 
@@ -56,7 +55,7 @@ TEST_CASE("what is no CIFAR-10 is refused by file, record and offset", "[cifar10
 TEST_CASE("CIFAR-10 is read from its folder or the one above, of one to five files", "[cifar10]") {
   for (const int files : {1, 2, 5})
     for (const std::string below : {"", "cifar-10-batches-bin"}) {
-      const test::TempFolder folder;
+      const TempFolder folder;
       test::make_cifar10(folder.path() / below, 13, 4, 1, files);
       const ImageSplits data = read_cifar10(folder.path());
       CHECK(data.train.size() == 13);
@@ -68,7 +67,7 @@ TEST_CASE("CIFAR-10 is read from its folder or the one above, of one to five fil
 }
 
 TEST_CASE("CIFAR-10's files are taken in their order", "[cifar10]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   test::make_cifar10(folder.path(), 9, 1, 7, 3);
   Bytes expected;
   for (const char* name : {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin"}) {
@@ -82,7 +81,7 @@ TEST_CASE("CIFAR-10's files are taken in their order", "[cifar10]") {
 }
 
 TEST_CASE("a missing file of CIFAR-10 is named", "[cifar10]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   const auto refused = [&](const std::string& why) {
     CHECK_THROWS_WITH(read_cifar10(folder.path()), Contains(why) && Contains("--data"));
   };
@@ -98,7 +97,7 @@ TEST_CASE("a missing file of CIFAR-10 is named", "[cifar10]") {
 }
 
 TEST_CASE("a torn file of CIFAR-10 is named", "[cifar10]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   test::make_cifar10(folder.path(), 4, 2, 3, 2);
   const std::string whole = test::read_file(folder / "data_batch_2.bin");
   folder.write("data_batch_2.bin", whole.substr(0, whole.size() - 100));
@@ -106,7 +105,7 @@ TEST_CASE("a torn file of CIFAR-10 is named", "[cifar10]") {
 }
 
 TEST_CASE("torchvision's files of CIFAR-10 are the same images as the binary ones", "[cifar10]") {
-  const test::TempFolder binary, root;
+  const TempFolder binary, root;
   test::make_cifar10(binary.path(), 13, 4, 1);
   const ImageSplits expected = read_cifar10(binary.path());
   test::make_cifar10_python(root / "cifar-10-batches-py", 13, 4, 1);
@@ -120,7 +119,7 @@ TEST_CASE("torchvision's files of CIFAR-10 are the same images as the binary one
 }
 
 TEST_CASE("a pickle that is none of CIFAR-10's is one sentence, wherever it is cut or changed", "[cifar10]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   test::make_cifar10_python(folder.path(), 2, 1, 1);
   const std::string whole = test::read_file(folder / "data_batch_1");
   const auto read = [](const std::string& text) {

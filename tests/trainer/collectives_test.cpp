@@ -7,8 +7,8 @@
 
 #include "tests/support/test.h"
 #include "tests/trainer/collectives_check.h"
+#include "tests/trainer/golden_text.h"
 #include "tests/trainer/rank_threads.h"
-#include "tests/trainer/words.h"
 #include "trainer/ddp/group/group_state.h"
 
 using nlohmann::json;

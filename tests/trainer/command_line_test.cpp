@@ -1,17 +1,13 @@
 #include "trainer/config/command_line.h"
 
 #include "tests/support/test.h"
-#include "tests/trainer/words.h"
 #include "trainer/config/settings.h"
 #include "trainer/device_choice.h"
 #include "trainer/models/model_names.h"
 #include "trainer/tour/tour_line.h"
 #include "trainer/tour/tours.h"
 
-using Catch::Matchers::EndsWith;
-using Catch::Matchers::StartsWith;
 using settings::Option, settings::Takes;
-using test::split, test::Words, test::with;
 
 namespace {
 

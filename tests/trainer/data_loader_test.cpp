@@ -2,10 +2,7 @@
 
 #include "ddprun/sampler.h"
 #include "tests/support/test.h"
-#include "tests/trainer/error_text.h"
 #include "tests/trainer/generated_data.h"
-
-using test::error_text;
 
 namespace {
 

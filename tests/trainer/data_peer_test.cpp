@@ -6,15 +6,14 @@
 #include "tests/support/test.h"
 #include "tests/trainer/generated_data.h"
 #include "tests/trainer/golden.h"
-#include "tests/trainer/words.h"
 #include "trainer/data/dataset.h"
 
 namespace {
 
 // What Python prints for these lines.
 std::string peer(const std::string& lines) {
-  const test::Ended python = test::run({test::venv_python(), test::source_folder() + "/tests/trainer/data_peer.py"},
-                                       std::chrono::seconds(100), {.input = lines});
+  const Ended python = test::run({test::venv_python(), test::source_folder() + "/tests/trainer/data_peer.py"},
+                                 std::chrono::seconds(100), {.input = lines});
   REQUIRE(python == test::exited(0));
   return python.out;
 }
@@ -90,7 +89,7 @@ TEST_CASE("augmented images are torchvision's for the same crop and flip, bit fo
 }
 
 TEST_CASE("samples of a text are those that Python cuts", "[dataset]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   const std::string mixed = "né €uro 😀 " + test::generated_text(700, 3) + "ümlaut 😀\r\n";
   const std::vector<std::pair<std::string, std::pair<int, int>>> cases{
       {test::source_folder() + "/data/text/input.txt", {64, 0}},

@@ -27,7 +27,7 @@ bool same_on_gpu(const Split& gpu, const Split& cpu) {
 
 TEST_CASE("a GPU's batches have the bits of the CPU's, each data set", "[gpu]") {
   if (test::gpus_or_skip() == 0) return;
-  const test::TempFolder folder;
+  const TempFolder folder;
   test::make_cifar10(folder.path(), 40, 10, 1);
   for (const DataSpec& spec : {DataSpec{}, DataSpec{.name = "cifar10", .folder = folder.path(), .normalise = true},
                                DataSpec{.name = "cifar10", .folder = folder.path(), .augment = true, .normalise = true},

@@ -5,7 +5,6 @@
 #include "ddprun/sampler.h"
 #include "rendezvous/base/error.h"
 #include "tests/support/test.h"
-#include "tests/trainer/error_text.h"
 #include "tests/trainer/generated_data.h"
 #include "trainer/data/cifar10.h"
 #include "trainer/data/image_sets.h"
@@ -52,7 +51,7 @@ TEST_CASE("the digits are floats from 0 to 1, bit for bit what PyTorch divides",
 }
 
 TEST_CASE("MNIST and CIFAR-10 are read from the folder that is named", "[dataset]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   test::make_mnist(folder / "mnist", 7, 3, 1);
   test::make_cifar10(folder / "cifar-10-batches-bin", 12, 5, 1, 2);
   const Dataset mnist = load_dataset({.name = "mnist", .folder = folder / "mnist"}, at::kCPU);
@@ -67,7 +66,7 @@ TEST_CASE("MNIST and CIFAR-10 are read from the folder that is named", "[dataset
 }
 
 TEST_CASE("images in shards give the batches of the same images in memory", "[dataset]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   test::make_cifar10(folder / "cifar", 20, 5, 1);
   const ImageSplits images = read_cifar10(folder / "cifar");
   const ImageSet& set = *find_image_set("cifar10");
@@ -109,7 +108,7 @@ TEST_CASE("mean and deviation of the digits are found in their images", "[datase
 }
 
 TEST_CASE("a batch has the samples of its indices in their order, from a tensor or a list", "[dataset]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   test::make_text(folder / "text", 2000, 1);
   test::make_cifar10(folder.path(), 20, 5, 1);
   const std::vector<DataSpec> specs{{},
@@ -167,7 +166,7 @@ TEST_CASE("a split of floats is taken from in place: its batches are index_selec
 }
 
 TEST_CASE("normalised images are those of torchvision's Normalize", "[dataset]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   test::make_cifar10(folder.path(), 6, 4, 1);
   test::make_mnist(folder.path(), 6, 4, 1);
   const auto check = [&](const std::string& name, const at::Tensor& mean, const at::Tensor& std) {
@@ -189,7 +188,7 @@ TEST_CASE("normalised images are those of torchvision's Normalize", "[dataset]")
 }
 
 TEST_CASE("augmented images differ by epoch and seed, and those to test on are left alone", "[dataset]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   test::make_cifar10(folder.path(), 30, 10, 1);
   DataSpec spec{.name = "cifar10", .folder = folder.path(), .seed = 5};
   const Dataset plain = load_dataset(spec, at::kCPU);
@@ -226,7 +225,7 @@ TEST_CASE("each augmented image is a crop of the padded one, flipped but for dig
     CHECK(found == 40);
     return flips;
   };
-  const test::TempFolder folder;
+  const TempFolder folder;
   test::make_cifar10(folder.path(), 40, 1, 1);
   const auto both = [&](DataSpec spec, std::int64_t padding) {
     const Dataset plain = load_dataset(spec, at::kCPU);
@@ -239,7 +238,7 @@ TEST_CASE("each augmented image is a crop of the padded one, flipped but for dig
 }
 
 TEST_CASE("a loader's batches are the split's own, whatever threads and ranks there are", "[dataset]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   test::make_cifar10(folder.path(), 50, 10, 1);
   test::make_text(folder / "text", 3000, 1);
   for (const DataSpec& spec :
@@ -267,7 +266,7 @@ TEST_CASE("a loader's batches are the split's own, whatever threads and ranks th
 }
 
 TEST_CASE("augmented images and shards go to a device as bytes, of which come the floats of the CPU", "[dataset]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   test::make_cifar10(folder.path(), 12, 4, 1);
   const ImageSplits images = find_image_set("cifar10")->read({.folder = folder.path()});
   write_image_shards(images,
@@ -370,7 +369,7 @@ TEST_CASE("synthetic images have the shape of the spec", "[dataset]") {
 }
 
 TEST_CASE("data that cannot be is refused in a sentence", "[dataset]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   const auto refusal = [](const DataSpec& spec) {
     return test::error_text<Error>([&] { load_dataset(spec, at::kCPU); });
   };

@@ -13,8 +13,8 @@
 #include "ddprun/loss_guard.h"
 #include "ddprun/sampler.h"
 #include "ddprun/tensor_batch.h"
+#include "tests/support/error_text.h"
 #include "tests/trainer/collectives_check.h"
-#include "tests/trainer/error_text.h"
 
 namespace ddprun::test {
 namespace {

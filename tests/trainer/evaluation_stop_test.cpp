@@ -113,7 +113,7 @@ TEST_CASE("SIGTERM while a run that is over is evaluated once more leaves it as 
   REQUIRE(eventually([&] { return phase_of(rank_1) == DDPRUN_PHASE_EVALUATING; }, kLimit));
   job.kill(SIGTERM);
   CHECK(job.wait_exit(kLimit) == exited(75));
-  CHECK_FALSE(std::filesystem::exists(course.folder / "p.csv"));
+  CHECK_FALSE(fs::exists(course.folder / "p.csv"));
   CHECK((read_file(course.folder / "s.pt") == snapshot));
 }
 

@@ -3,7 +3,7 @@
 #include <zlib.h>
 
 #include "tests/support/test.h"
-#include "tests/trainer/words.h"
+#include "tests/trainer/golden_text.h"
 
 namespace ddprun::test {
 

@@ -7,7 +7,6 @@
 #include "ddprun/worker.h"
 #include "tests/support/test.h"
 #include "tests/trainer/recorded_operations.h"
-#include "tests/trainer/words.h"
 #include "trainer/ddp/snapshot/optimizer_state.h"
 #include "trainer/step.h"
 #include "trainer/transfer.h"

@@ -53,7 +53,7 @@ TEST_CASE("an IDX file cut anywhere is refused", "[idx]") {
 }
 
 TEST_CASE("IDX files are read gzipped or plain, with or without .gz in the name", "[idx]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   folder.write("plain", text(kTwoImages));
   write_gzip(folder / "packed.gz", kTwoImages);
   write_gzip(folder / "unnamed", kTwoImages);
@@ -62,7 +62,7 @@ TEST_CASE("IDX files are read gzipped or plain, with or without .gz in the name"
 }
 
 TEST_CASE("a missing or torn data file is named in one sentence", "[idx]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   CHECK_THROWS_WITH(read_idx(folder / "none"),
                     Contains("cannot find the data file " + (folder / "none").string()) && Contains("--data"));
   write_gzip(folder / "torn.gz", Bytes(100000, 7));

@@ -7,8 +7,6 @@
 #include "trainer/data/cifar10.h"
 #include "trainer/data/mnist.h"
 
-using Catch::Matchers::StartsWith;
-
 namespace {
 
 ImageShards about_cifar() {
@@ -23,7 +21,7 @@ ImageShards about_cifar() {
 }  // namespace
 
 TEST_CASE("images in shards are those that were written, in their order", "[image_shards]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   test::make_cifar10(folder / "cifar", 13, 4, 1);
   const ImageSplits images = read_cifar10(folder / "cifar");
   const std::string to = folder / "new/shards";
@@ -50,7 +48,7 @@ TEST_CASE("images in shards are those that were written, in their order", "[imag
 }
 
 TEST_CASE("a folder that is no data set of images in shards is one sentence", "[image_shards]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   const auto says = [&](const std::string& json, const std::string& why) {
     if (!json.empty()) folder.write("images.json", json);
     CHECK_THROWS_WITH(read_image_shards(folder.path()),

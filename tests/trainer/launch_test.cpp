@@ -1,7 +1,6 @@
 // A program that launches itself under the real ddprun: what it gets back, what it is told, and that nothing stays.
 #include "tests/support/free_port.h"
 #include "tests/support/test.h"
-#include "tests/trainer/words.h"
 
 namespace {
 
@@ -21,11 +20,11 @@ class Launching {
   Ended end() {
     const Ended ended = command_->wait_exit(kLimit);
     CHECK(command_->all_gone(kLimit));
-    for (const auto& left : std::filesystem::directory_iterator(folder_.path()))  // ddprun keeps a failure's files
-      CHECK_THAT(left.path().filename().string(), !Catch::Matchers::StartsWith("ddprun-launch-"));
+    for (const auto& left : fs::directory_iterator(folder_.path()))  // ddprun keeps a failure's files
+      CHECK_THAT(left.path().filename().string(), !StartsWith("ddprun-launch-"));
     return ended;
   }
-  const std::filesystem::path& folder() const { return folder_.path(); }
+  const fs::path& folder() const { return folder_.path(); }
 
  private:
   TempFolder folder_;
@@ -49,10 +48,10 @@ TEST_CASE("the files between program and workers are the user's alone", "[launch
   Launching job({"wait"});
   job->wait_for_output("up 1", kLimit);
   int folders = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(job.folder())) {
+  for (const auto& entry : fs::directory_iterator(job.folder())) {
     if (entry.path().filename().string().rfind("ddprun-launch-", 0) != 0) continue;  // ddprun has one of its own
     ++folders;
-    CHECK((entry.status().permissions() & std::filesystem::perms(0777)) == std::filesystem::perms(0700));
+    CHECK((entry.status().permissions() & fs::perms(0777)) == fs::perms(0700));
   }
   CHECK(folders == 1);
   job->kill(SIGTERM);
@@ -103,17 +102,17 @@ TEST_CASE("a program may launch several times: later workers get the earlier res
   CHECK(ended == exited(0));
   CHECK_THAT(ended.out,
              Contains("returned {\"failed\":true,\"first\":7,\"third\":{\"rank\":0,\"sum\":21,\"world\":2}}"));
-  CHECK(occurrences(ended.out, "the first one runs") == 2);  // once on each rank
+  CHECK(count(ended.out, "the first one runs") == 2);  // once on each rank
 }
 
 TEST_CASE("what a program does before launch() unless it is a worker happens once", "[launch]") {
   for (const char* processes : {"processes=2", "processes=1"}) {
     const Ended ended = launched({"setup", processes});
-    CHECK(occurrences(ended.out, "set up\n") == 1);
+    CHECK(count(ended.out, "set up\n") == 1);
     CHECK_THAT(ended.out,
                Contains(std::string("returned ") + (processes == std::string("processes=2") ? "true\n" : "false\n")));
   }
-  CHECK(occurrences(launched({"setup", "processes=1"}, {{"DDPRUN_LAUNCHED_BY", "nobody"}}).out, "set up\n") == 1);
+  CHECK(count(launched({"setup", "processes=1"}, {{"DDPRUN_LAUNCHED_BY", "nobody"}}).out, "set up\n") == 1);
 }
 
 TEST_CASE("a worker launches nothing itself", "[launch]") {

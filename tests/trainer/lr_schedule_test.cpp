@@ -1,7 +1,6 @@
 #include "ddprun/lr_schedule.h"
 
 #include "tests/support/test.h"
-#include "tests/trainer/error_text.h"
 #include "tests/trainer/lr_lines.h"
 
 namespace {
@@ -52,7 +51,6 @@ TEST_CASE("warm-up and cosine rise to the base rate and fall to eta_min", "[lr]"
 }
 
 TEST_CASE("numbers that make no schedule are refused in one sentence", "[lr]") {
-  using Catch::Matchers::Contains;
   CHECK(refusal({{StepLR{.step_size = 0}}, {}}) ==
         "cannot schedule the learning rate: step_size is 0 and has to be at least 1.");
   CHECK_THAT(refusal({{LinearLR{.start_factor = 0}}, {}}), Contains("start_factor is 0.000000 and has to be above 0"));

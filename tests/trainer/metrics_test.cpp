@@ -6,11 +6,8 @@
 
 #include "rendezvous/base/error.h"
 #include "tests/support/test.h"
-#include "tests/trainer/error_text.h"
 #include "trainer/metrics/tensorboard.h"
 
-using Catch::Matchers::EndsWith;
-using Catch::Matchers::StartsWith;
 using Step = std::optional<std::int64_t>;
 
 namespace {
@@ -50,7 +47,7 @@ std::string as_tensorboard_reads(const std::string& folder) {
   return ended.out;
 }
 
-void append(const std::filesystem::path& path, std::string_view bytes) {
+void append(const fs::path& path, std::string_view bytes) {
   std::ofstream(path, std::ios::app | std::ios::binary) << bytes;
 }
 
@@ -88,7 +85,7 @@ TEST_CASE("a row of metrics is one line of strict JSON", "[metrics]") {
 }
 
 TEST_CASE("rows are in the files as soon as they are written", "[metrics]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   MetricsLog metrics({.jsonl = folder / "m.jsonl", .tensorboard = folder / "runs/1"}, kNow);
   metrics.write(row(1, 0.5));
   CHECK(steps_in(folder / "m.jsonl") == "1:0.5");
@@ -96,11 +93,11 @@ TEST_CASE("rows are in the files as soon as they are written", "[metrics]") {
 }
 
 TEST_CASE("a run that was killed and resumed has each step once, for readers of JSON and in TensorBoard", "[metrics]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   MetricsOptions options{.jsonl = folder / "m.jsonl", .tensorboard = folder / "runs"};
   run(options, 1, 5, 0.25);
   append(folder / "m.jsonl", R"({"step":6,"ep)");  // killed in the midst of a row
-  append(std::filesystem::directory_iterator(folder / "runs")->path(), std::string("\x20\0\0\0\0\0\0\0\x01", 9));
+  append(fs::directory_iterator(folder / "runs")->path(), std::string("\x20\0\0\0\0\0\0\0\x01", 9));
   options.resumed_step = 3;
   run(options, 4, 6, 0.5, kNow - 100);  // and its clock was set back
   CHECK(steps_in(folder / "m.jsonl") == "1:0.25 2:0.25 3:0.25 4:0.5 5:0.5 6:0.5");
@@ -112,7 +109,7 @@ TEST_CASE("a run that was killed and resumed has each step once, for readers of 
 }
 
 TEST_CASE("TensorBoard gets numbers that JSON has not, and steps of any size", "[metrics]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   MetricsLog metrics({.tensorboard = folder / "runs"}, kNow);
   metrics.write(row(1, std::nan("")));
   metrics.write(row(200, std::numeric_limits<double>::infinity()));
@@ -124,7 +121,7 @@ TEST_CASE("TensorBoard gets numbers that JSON has not, and steps of any size", "
 }
 
 TEST_CASE("a run from its beginning drops all rows of an older one", "[metrics]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   MetricsOptions options{.jsonl = folder / "m.jsonl", .tensorboard = folder / "runs"};
   run(options, 0, 5, 0.25);
   run(options, 0, 1, 0.5);
@@ -134,7 +131,7 @@ TEST_CASE("a run from its beginning drops all rows of an older one", "[metrics]"
 }
 
 TEST_CASE("a torn last line of metrics is dropped, wherever it was torn", "[metrics]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   const std::string whole = json_line(row(1, 0.5)) + "\n", torn = json_line(row(2, 0.5));
   for (std::size_t size = 0; size <= torn.size(); ++size)
     for (const std::size_t zeros : {0, 9}) {
@@ -145,7 +142,7 @@ TEST_CASE("a torn last line of metrics is dropped, wherever it was torn", "[metr
 }
 
 TEST_CASE("rows of one step stay together, and rows of the resumed step stay", "[metrics]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   std::string lines;
   for (const int step : {1, 2, 2, 3, 3}) lines += json_line(row(step, 0.5)) + "\n";
   for (const auto& [resumed, left] : std::map<int, std::string>{
@@ -157,15 +154,15 @@ TEST_CASE("rows of one step stay together, and rows of the resumed step stay", "
 }
 
 TEST_CASE("a long file of metrics is read piece by piece", "[metrics]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   run(json_only(folder / "m.jsonl"), 1, 4000, 0.5);
-  REQUIRE(std::filesystem::file_size(folder / "m.jsonl") > 200'000);
+  REQUIRE(fs::file_size(folder / "m.jsonl") > 200'000);
   run(json_only(folder / "m.jsonl", 3000), 3001, 3001, 0.25);
   CHECK_THAT(steps_in(folder / "m.jsonl"), EndsWith(" 2999:0.5 3000:0.5 3001:0.25"));
 }
 
 TEST_CASE("a file that is no metrics file is refused and left alone", "[metrics]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   const std::string good = json_line(row(1, 0.5)) + "\n";
   const auto [text, why] = GENERATE_COPY(table<std::string, std::string>({
       {"notes\n", "its line 1 is not a line of metrics"},
@@ -187,14 +184,14 @@ TEST_CASE("a file that is no metrics file is refused and left alone", "[metrics]
 }
 
 TEST_CASE("what is no regular file is refused at once", "[metrics]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
   CHECK(refusal(folder / "pipe") ==
         "cannot keep metrics in " + (folder / "pipe").string() + ": it is not a regular file. Name another one.");
 }
 
 TEST_CASE("metrics that cannot be written are told once per file, and the run goes on", "[metrics]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   folder.write("taken", "a file");
   std::vector<std::string> said;
   MetricsLog metrics({.jsonl = folder / "nowhere/m.jsonl",
@@ -210,7 +207,7 @@ TEST_CASE("metrics that cannot be written are told once per file, and the run go
 }
 
 TEST_CASE("a disk that is full for a while costs the rows of that while, and no other one", "[metrics]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   std::vector<std::string> said;
   MetricsLog metrics({.jsonl = folder / "m.jsonl",
                       .tensorboard = folder / "runs",
@@ -218,7 +215,7 @@ TEST_CASE("a disk that is full for a while costs the rows of that while, and no 
                      kNow);
   metrics.write(row(1, 0.5));
   {
-    const FullDisk full(std::filesystem::file_size(folder / "m.jsonl") + 10);  // a row and some of the next one
+    const FullDisk full(fs::file_size(folder / "m.jsonl") + 10);  // a row and some of the next one
     metrics.write(row(2, 0.5));
     metrics.write(row(3, 0.5));
   }

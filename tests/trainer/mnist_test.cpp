@@ -1,14 +1,11 @@
 #include "trainer/data/mnist.h"
 
 #include "tests/support/test.h"
-#include "tests/trainer/error_text.h"
 #include "tests/trainer/generated_data.h"
-
-using Catch::Matchers::EndsWith;
 
 namespace {
 
-struct Folder : test::TempFolder {
+struct Folder : TempFolder {
   Folder() { test::make_mnist(path(), 5, 3, 1); }
 
   std::string refusal() const {
@@ -67,7 +64,7 @@ TEST_CASE("a missing or torn file of MNIST is named", "[mnist]") {
   for (const std::string name : {"train-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
     const std::string whole = folder.bytes(name);
     CHECK_THAT(folder.with(name, whole.substr(0, whole.size() - 1)), Contains("but"));
-    std::filesystem::remove(folder / name);
+    fs::remove(folder / name);
     CHECK_THAT(folder.refusal(), Contains("cannot find the data file " + (folder / name).string()));
     folder.write(name, whole);
   }
@@ -75,11 +72,11 @@ TEST_CASE("a missing or torn file of MNIST is named", "[mnist]") {
 
 TEST_CASE("MNIST's files are found where torchvision puts them, or the message names their folder", "[mnist]") {
   for (const std::string below : {"MNIST/raw", "raw"}) {
-    const test::TempFolder root;
+    const TempFolder root;
     test::make_mnist(root / below, 5, 3, 1);
     CHECK(read_mnist(root.path()).train.size() == 5);
   }
-  const test::TempFolder root;
+  const TempFolder root;
   const auto says = [&](const std::string& why) { CHECK_THROWS_WITH(read_mnist(root.path()), EndsWith(why)); };
   const std::string place = root.path();
   says("it is not in " + place + ", " + place + "/MNIST/raw or " + place +

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include "tests/support/test.h"
+#include "tests/trainer/golden_text.h"
 #include "tests/trainer/ranks.h"
 #include "trainer/models/deterministic_pool.h"
 

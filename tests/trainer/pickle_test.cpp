@@ -2,7 +2,6 @@
 
 #include "tests/support/soak.h"
 #include "tests/support/test.h"
-#include "tests/trainer/error_text.h"
 #include "trainer/ddp/snapshot/archive.h"
 #include "trainer/ddp/snapshot/damaged.h"
 

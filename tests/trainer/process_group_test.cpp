@@ -108,7 +108,7 @@ TEST_CASE("ranks find each other at an address and in a file, which the last of 
   const TempFolder folder;
   for (const std::string& method : {address_at(free_port()), "file://" + std::string(folder / "meet")}) {
     check_good(by_hand({0, 1, 2}, 3, worker(method, 60s, 3)), 3);
-    CHECK(std::filesystem::is_empty(folder.path()));
+    CHECK(fs::is_empty(folder.path()));
   }
 }
 

@@ -87,7 +87,7 @@ TEST_CASE("a terminal has a bar that gives way to a line", "[progress]") {
   });
   CHECK_THAT(text, Contains("epoch 1 [========                ] 1/3 loss 0.5000, 4000 samples/s, 1:05 left") &&
                        !Contains(" 2/3 ") && Contains(" 3/3 "));
-  CHECK_THAT(text, Catch::Matchers::EndsWith("\r\x1b[Kepoch 1\n"));
+  CHECK_THAT(text, EndsWith("\r\x1b[Kepoch 1\n"));
 }
 
 TEST_CASE("each rank's part of an evaluation is in one line", "[progress]") {

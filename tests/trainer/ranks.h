@@ -8,7 +8,7 @@
 
 #include "tests/support/command.h"
 #include "tests/support/free_port.h"
-#include "tests/trainer/words.h"
+#include "tests/support/texts.h"
 
 namespace ddprun::test {
 

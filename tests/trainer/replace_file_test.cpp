@@ -5,14 +5,14 @@
 namespace {
 
 std::size_t files_in(const std::string& folder) {
-  const std::filesystem::directory_iterator files(folder);
+  const fs::directory_iterator files(folder);
   return static_cast<std::size_t>(std::distance(begin(files), end(files)));
 }
 
 }  // namespace
 
 TEST_CASE("a file is replaced by its pieces, and nothing else is left", "[replace_file]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   for (const char* first : {"one ", "two "}) {
     replace_file(folder / "file", {first, "", "piece"}, "the weights");
     CHECK(test::read_file(folder / "file") == std::string(first) + "piece");
@@ -21,22 +21,22 @@ TEST_CASE("a file is replaced by its pieces, and nothing else is left", "[replac
 }
 
 TEST_CASE("where a link leads is replaced, and a pipe or a device is not", "[replace_file]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   folder.write("real", "old");
-  std::filesystem::create_symlink(folder / "real", folder / "link");
+  fs::create_symlink(folder / "real", folder / "link");
   replace_file(folder / "link", {"new"}, "the file");
-  CHECK(std::filesystem::is_symlink(folder / "link"));
+  CHECK(fs::is_symlink(folder / "link"));
   CHECK(test::read_file(folder / "real") == "new");
   REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
   CHECK_THROWS_WITH(
       replace_file(folder / "pipe", {"new"}, "the file"),
       "cannot write the file " + (folder / "pipe").string() + ": it is not a regular file. Name another place.");
-  CHECK(std::filesystem::is_fifo(folder / "pipe"));
+  CHECK(fs::is_fifo(folder / "pipe"));
 }
 
 TEST_CASE("a file that cannot be replaced stays as it was", "[replace_file]") {
-  const test::TempFolder folder;
-  std::filesystem::create_directory(folder / "taken");
+  const TempFolder folder;
+  fs::create_directory(folder / "taken");
   folder.write("taken/by", "a file");
   CHECK_THROWS_WITH(replace_file(folder / "taken", {"bytes"}, "the weights"),
                     Contains("cannot write the weights " + (folder / "taken").string() + ": "));

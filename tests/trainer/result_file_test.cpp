@@ -5,7 +5,7 @@
 #include "tests/support/test.h"
 
 TEST_CASE("a result file holds one JSON object, in the order of its making", "[result_file]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   const auto path = folder.write("result.json", "an older one, longer than what comes");
   check_result_file(path);
   write_result_file(path, {{"steps", 20}, {"accuracy", 0.5}, {"best", std::numeric_limits<double>::quiet_NaN()}});
@@ -13,7 +13,7 @@ TEST_CASE("a result file holds one JSON object, in the order of its making", "[r
 }
 
 TEST_CASE("a result file that cannot be made is known before the training", "[result_file]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   CHECK_THROWS_WITH(check_result_file(folder.path()),
                     Contains("cannot write " + folder.path().string() + ": it is a folder. Name another place."));
   CHECK_THROWS_WITH(check_result_file(folder / "nowhere/result.json"),

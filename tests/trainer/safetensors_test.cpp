@@ -2,7 +2,6 @@
 
 #include "rendezvous/base/error.h"
 #include "tests/support/test.h"
-#include "tests/trainer/error_text.h"
 
 namespace {
 

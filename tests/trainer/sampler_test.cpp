@@ -2,7 +2,6 @@
 
 #include "tests/support/soak.h"
 #include "tests/support/test.h"
-#include "tests/trainer/error_text.h"
 #include "tests/trainer/stages.h"
 
 namespace {
@@ -178,7 +177,7 @@ TEST_CASE("fewer samples than ranks are repeated, or refused where drop_last lea
       DistributedSampler(s),
       "cannot divide the data set among the ranks: it has 3 samples for 7 ranks, and drop_last drops them all. Use "
       "fewer ranks, or let samples be repeated (drop_last = false).");
-  CHECK_THROWS_WITH(DistributedSampler({.dataset_size = 0}), Catch::Matchers::Contains("it has 0 samples, but 1 to"));
+  CHECK_THROWS_WITH(DistributedSampler({.dataset_size = 0}), Contains("it has 0 samples, but 1 to"));
   CHECK_THROWS_WITH(DistributedSampler({.dataset_size = 9, .rank = 2, .world_size = 2}),
                     "cannot divide the data set among the ranks: there is no rank 2 among 2.");
 }
@@ -186,7 +185,6 @@ TEST_CASE("fewer samples than ranks are repeated, or refused where drop_last lea
 TEST_CASE("a place in an epoch of another order is refused, between epochs any will do", "[sampler]") {
   DistributedSampler sampler({.dataset_size = 100, .seed = 1});
   const auto refusal = [&](const SamplerState& state) { return error_text([&] { sampler.resume(state); }); };
-  using Catch::Matchers::Contains;
   CHECK_THAT(refusal({.epoch = 1, .consumed = 8, .dataset_size = 90, .seed = 1}),
              Contains("it was saved with 90 samples, but this data set has 100."));
   CHECK_THAT(refusal({.epoch = 1, .consumed = 8, .dataset_size = 100, .seed = 2}),

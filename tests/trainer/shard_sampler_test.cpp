@@ -131,7 +131,6 @@ TEST_CASE("ranks that come and go see every record, and repeat or drop fewer tha
 }
 
 TEST_CASE("shards that cannot be dealt out are refused", "[shards]") {
-  using Catch::Matchers::Contains;
   CHECK_THROWS_WITH(ShardSampler({}, {}), "cannot divide the shards among the ranks: they have no records.");
   CHECK_THROWS_WITH(ShardSampler({3}, {.world_size = 4, .drop_last = true}),
                     Contains("they have 3 records for 4 ranks, and drop_last drops them all"));
@@ -141,7 +140,6 @@ TEST_CASE("shards that cannot be dealt out are refused", "[shards]") {
 }
 
 TEST_CASE("a place among other shards is refused", "[shards]") {
-  using Catch::Matchers::Contains;
   ShardSampler saved({5, 6, 7}, {.seed = 1});
   saved.advance(2);
   const auto resumed = [&](Shards shards, const ShardSampling& s, const ShardSamplerState& state) {

@@ -1,9 +1,6 @@
 #include "ddprun/sharded_dataset.h"
 
 #include "tests/support/test.h"
-#include "tests/trainer/error_text.h"
-
-using test::TempFolder;
 
 namespace {
 
@@ -79,7 +76,7 @@ TEST_CASE("a shard is laid out as its page says", "[shards]") {
 TEST_CASE("a rank opens only the shards whose records it reads", "[shards]") {
   const TempFolder folder;
   write_data(folder / "data", example_records(30), {.shard_records = 10});
-  std::filesystem::remove(folder / "data" / "shard-000002.bin");
+  fs::remove(folder / "data" / "shard-000002.bin");
   const ShardedDataset data(folder / "data");
   CHECK_NOTHROW(data.read(19));
   CHECK_THROWS_WITH(data.read(20), Contains("shard-000002.bin: No such file or directory. Copy it again"));
@@ -105,9 +102,9 @@ TEST_CASE("more shards than may be open are read in any order, by many threads",
   for (auto& thread : threads) thread.join();
   CHECK(wrong == 0);
   std::size_t open = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
     std::error_code gone;
-    if (std::filesystem::read_symlink(entry, gone).string().starts_with(folder.path().string())) ++open;
+    if (fs::read_symlink(entry, gone).string().starts_with(folder.path().string())) ++open;
   }
   CHECK(open == kOpenShardsMax);
 }
@@ -132,11 +129,11 @@ TEST_CASE("a shard cut short anywhere is refused, also while it is in use", "[sh
   const auto records = example_records(5);
   write_data(folder / "data", records, {});
   const std::string path = folder / "data" / "shard-000000.bin";
-  const auto size = std::filesystem::file_size(path);
+  const auto size = fs::file_size(path);
   const ShardedDataset in_use(folder / "data");
   REQUIRE(in_use.read(4) == records[4]);
   for (std::uintmax_t left = size; left-- > 0;) {
-    std::filesystem::resize_file(path, left);
+    fs::resize_file(path, left);
     REQUIRE_THAT(error_text(folder / "data"), Contains("bytes and the manifest says " + std::to_string(size)));
   }
   CHECK_THROWS_WITH(in_use.read(4), Contains(path + ": it is cut short."));
@@ -146,8 +143,8 @@ TEST_CASE("shards of another data set are noticed", "[shards]") {
   const TempFolder folder;
   write_data(folder / "ours", {"one", "two"}, {});
   write_data(folder / "theirs", {"six", "ten"}, {});
-  std::filesystem::copy_file(folder / "theirs" / "shard-000000.bin", folder / "ours" / "shard-000000.bin",
-                             std::filesystem::copy_options::overwrite_existing);
+  fs::copy_file(folder / "theirs" / "shard-000000.bin", folder / "ours" / "shard-000000.bin",
+                fs::copy_options::overwrite_existing);
   CHECK_THAT(error_text(folder / "ours"), Contains("its index is damaged, or belongs to another data set"));
 }
 
@@ -191,10 +188,10 @@ TEST_CASE("a writer that ends early leaves no data set", "[shards]") {
 
 TEST_CASE("a full disk is said in one sentence", "[shards]") {
   const TempFolder folder;
-  std::filesystem::create_directory(folder / "data");
-  std::filesystem::create_symlink("/dev/full", folder / "data" / "shard-000000.bin");
+  fs::create_directory(folder / "data");
+  fs::create_symlink("/dev/full", folder / "data" / "shard-000000.bin");
   ShardWriter writer(folder / "data");
   writer.add("one");
   CHECK_THROWS_WITH(writer.finish(), Contains("shard-000000.bin: No space left on device. Free some space there"));
-  CHECK_FALSE(std::filesystem::exists(folder / "data" / "manifest.json"));
+  CHECK_FALSE(fs::exists(folder / "data" / "manifest.json"));
 }

@@ -7,7 +7,6 @@
 #include "tests/trainer/fake_files.h"
 #include "trainer/ddp/snapshot/damaged.h"
 
-using test::FakeFiles;
 using Survives = FakeFiles::Survives;
 
 namespace {
@@ -322,7 +321,7 @@ TEST_CASE("whenever the power goes, the newest snapshot that was told to be safe
         run.start();
         for (int step = 1; step <= kSteps; ++step, ++safe) run.save(step, 1.0 / step);
         all_done = true;
-      } catch (const test::PowerCut&) {
+      } catch (const PowerCut&) {
       }
       run.files.restart(survives, seed);
       const auto found = run.start();
@@ -341,7 +340,7 @@ TEST_CASE("whenever the power goes, the newest snapshot that was told to be safe
 
 TEST_CASE("on a real disk, too, a snapshot that cannot be written is one sentence and leaves nothing half done",
           "[snapshot_folder]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   const auto write = [](SnapshotFolder& to) { to.write({1, 1}, [](NewFile& file) { file.append("1 1 0 end", 9); }); };
   SnapshotFolder nowhere({.path = folder / "none/a.pt"});
   CHECK_THROWS_WITH(nowhere.check_writable(),
@@ -360,13 +359,13 @@ TEST_CASE("on a real disk, too, a snapshot that cannot be written is one sentenc
   write(good);
   CHECK(test::read_file(folder / "a.pt") == "1 1 0 end");
   CHECK(test::read_file(folder / "a-best.pt") == "1 1 .5 end");
-  CHECK(std::filesystem::hard_link_count(folder / "a-best.pt") == 2);
+  CHECK(fs::hard_link_count(folder / "a-best.pt") == 2);
 
-  for (const char* name : {"a.pt", "a-g1-s1.pt"}) std::filesystem::remove(folder / name);
-  std::filesystem::create_directory(folder / "a.pt");  // a file cannot take its place
-  std::filesystem::create_directory(folder / "a-g1-s1.pt");
+  for (const char* name : {"a.pt", "a-g1-s1.pt"}) fs::remove(folder / name);
+  fs::create_directory(folder / "a.pt");  // a file cannot take its place
+  fs::create_directory(folder / "a-g1-s1.pt");
   folder.write("a-g1-s1.pt/file", "");
   CHECK_THROWS_AS(write(good), Error);
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+  for (const auto& entry : fs::directory_iterator(folder.path()))
     CHECK(entry.path().string().find(".writing.") == std::string::npos);
 }

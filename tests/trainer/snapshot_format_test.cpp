@@ -5,7 +5,6 @@
 #include "ddprun/sampler.h"
 #include "rendezvous/base/error.h"
 #include "tests/support/test.h"
-#include "tests/trainer/error_text.h"
 #include "tests/trainer/snapshot_compare.h"
 #include "trainer/ddp/snapshot/optimizer_state.h"
 #include "trainer/ddp/snapshot/torch_file.h"

@@ -330,11 +330,10 @@ TEST_CASE("a run whose last snapshot cannot be written gives its results all the
     for (const std::string& file : {weights, result}) fs::remove(file);
     const Ended end = run(command, 60s, kOneThread);
     CHECK(end == exited(73));
-    CHECK(occurrences(end.err, "complete but for this last snapshot") <=
-          (command == train ? 1 : 2));  // and in the report
+    CHECK(count(end.err, "complete but for this last snapshot") <= (command == train ? 1 : 2));  // and in the report
     CHECK_THAT(end.err, Contains("cannot write the snapshot " + path + ": No space left on device"));
     CHECK_THAT(end.out, Contains("done: 2 epochs"));
-    CHECK(occurrences(end.out, "epoch 1 ") == 1);
+    CHECK(count(end.out, "epoch 1 ") == 1);
     CHECK_FALSE(decode_weights(read_file(weights), weights).empty());
     const auto numbers = nlohmann::json::parse(read_file(result));
     CHECK(numbers["ended"] == "done");

@@ -5,8 +5,6 @@
 #include "tests/trainer/generated_data.h"
 #include "tests/trainer/ranks.h"
 
-using Catch::Matchers::StartsWith;
-
 namespace {
 
 constexpr auto kLimit = 60s;
@@ -124,7 +122,7 @@ TEST_CASE("SIGTERM to one rank that was started by hand makes all save after the
   CHECK(first == exited(75));
   CHECK(second == exited(75));
   CHECK_THAT(first.out, Contains("saved at step ") && Contains("; the next start resumes from there"));
-  CHECK_FALSE(std::filesystem::exists(folder / "meeting"));  // the same command works again
+  CHECK_FALSE(fs::exists(folder / "meeting"));  // the same command works again
   two_by_hand(url, with({"--snapshot", folder / "stopped.pt"}, settings)).wait_all_good();
   CHECK(python_says(kEqualWeights, {folder / "undisturbed.pt", folder / "stopped.pt"}) ==
         python_says(kEqualWeights, {folder / "undisturbed.pt", folder / "undisturbed.pt"}));
@@ -205,7 +203,7 @@ TEST_CASE("a run that no longer gets better ends early, keeps its best, and publ
                     "torch.load(sys.argv[1], weights_only=True)['EPOCHS_RUN'])\n",
                     {folder / "s-best.pt", folder / "best.safetensors"}) ==
         "True " + result["best"]["epoch"].dump() + "\n");
-  std::filesystem::remove(folder / "r.json");
+  fs::remove(folder / "r.json");
   CHECK_THAT(run_ranks(2, settings).out, Contains("nothing to do: ") && Contains(" ended early, after "));
   const auto again = json_in(folder / "r.json");  // a script gets its answer all the same
   CHECK(again["ended"] == "early");
@@ -221,7 +219,7 @@ TEST_CASE("metrics of a run that is killed and resumed have each step once, for 
   Command job(job_of_two(settings), kOneThread);
   const pid_t victim = job.wait_for_process("RANK", "0", kLimit);
   job.wait_for_output("^epoch 1 step 14 ", kLimit);
-  REQUIRE(eventually([&] { return std::filesystem::exists(folder / "s.pt"); }, kLimit));
+  REQUIRE(eventually([&] { return fs::exists(folder / "s.pt"); }, kLimit));
   kill(victim, SIGKILL);
   CHECK(job.wait_exit(kLimit) == exited(0));
   std::vector<int> steps;
@@ -299,7 +297,7 @@ TEST_CASE("data that one rank cannot use are one sentence, and no rank waits", "
   const TempFolder folder;
   make_mnist(folder / "mnist", 50, 10, 1);
   make_cifar10(folder / "cifar", 20, 5, 1);
-  std::filesystem::create_directory(folder / "none");
+  fs::create_directory(folder / "none");
   const auto ends = [&](const Words& words, const std::string& sentence) {
     INFO(sentence);
     const std::string said = Ranks(2, train_with(with({"1", "--snapshot", folder / "s.pt"}, words))).wait_all_refused();
@@ -308,12 +306,12 @@ TEST_CASE("data that one rank cannot use are one sentence, and no rank waits", "
   };
   const std::string mnist = (folder / "mnist").string(), cifar = (folder / "cifar").string();
   // Only rank 1 lacks them.
-  std::filesystem::create_directory_symlink(folder / "mnist", folder / "data0");
-  std::filesystem::create_directory(folder / "data1");
+  fs::create_directory_symlink(folder / "mnist", folder / "data0");
+  fs::create_directory(folder / "data1");
   ends({"--dataset=mnist", "--data", (folder / "data{rank}").string()}, "data1");
-  std::filesystem::resize_file(folder / "mnist/train-images-idx3-ubyte", 1000);
+  fs::resize_file(folder / "mnist/train-images-idx3-ubyte", 1000);
   ends({"--dataset=mnist", "--data", mnist}, "train-images-idx3-ubyte");
-  std::filesystem::resize_file(folder / "cifar/test_batch.bin", 5 * 3073 - 1);
+  fs::resize_file(folder / "cifar/test_batch.bin", 5 * 3073 - 1);
   ends({"--dataset=cifar10", "--data", cifar}, "test_batch.bin");
   make_cifar10(folder / "cifar", 20, 5, 1);
   {
@@ -373,7 +371,7 @@ TEST_CASE("snapshots are written at the steps that are asked for, and of the bes
   const TempFolder folder;
   const auto saved = [&] {
     int count = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    for (const auto& entry : fs::directory_iterator(folder.path()))
       count += entry.path().filename().string().starts_with("s-g");
     return count;
   };

@@ -1,8 +1,8 @@
 #include <torch/torch.h>
 
 #include "ddprun/sync_batch_norm.h"
+#include "tests/support/error_text.h"
 #include "tests/trainer/ddp_worker.h"
-#include "tests/trainer/error_text.h"
 
 namespace ddprun::test {
 namespace {

@@ -6,7 +6,6 @@
 #include "ddprun/lr_schedule.h"
 #include "ddprun/set_lr.h"
 #include "tests/support/test.h"
-#include "tests/trainer/error_text.h"
 #include "tests/trainer/generated_data.h"
 #include "tests/trainer/lr_lines.h"
 

@@ -2,7 +2,6 @@
 
 #include "rendezvous/base/error.h"
 #include "tests/support/test.h"
-#include "tests/trainer/error_text.h"
 #include "tests/trainer/generated_data.h"
 
 namespace {
@@ -65,14 +64,14 @@ TEST_CASE("samples of a text are counted so that each has its target", "[text]")
 }
 
 TEST_CASE("a text's last tenth is to test on", "[text]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   const Text text = read_text(folder.write("t", "abcdefghijklmnopqrstuvwxyz01234"), {.context = 2, .stride = 2});  // 31
   CHECK(text.train.size() == 27);
   CHECK(text.test == text.vocabulary.ids_of(U"1234"));
 }
 
 TEST_CASE("a text that holds no sample, or is none, is refused by its file", "[text]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   test::make_text(folder / "short", 100, 1);
   CHECK_THAT(read_refusal(folder / "short", {.context = 10, .stride = 10}),
              Contains((folder / "short").string() + ": it has 10 characters to test on, and one sample takes 10") &&

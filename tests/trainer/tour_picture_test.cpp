@@ -1,8 +1,8 @@
 // The tours' pictures: golden texts in testdata and docs (DDPRUN_UPDATE=1 rewrites them: look at them then), and what a
 // renderer makes of them.
 #include "tests/support/test.h"
+#include "tests/trainer/golden_text.h"
 #include "tests/trainer/tour_deals.h"
-#include "tests/trainer/words.h"
 #include "trainer/tour/svg.h"
 #include "trainer/tour/timeline.h"
 
@@ -84,9 +84,9 @@ void check_texts(const std::string& svg) {
   const auto texts = texts_of(svg);
   const auto size = size_of(svg);
   CHECK(texts.size() > 5);
-  CHECK(texts.size() == test::occurrences(svg, "<text "));
+  CHECK(texts.size() == test::count(svg, "<text "));
   const auto lines = dashed_lines_of(svg);
-  CHECK(lines.size() == test::occurrences(svg, "stroke-dasharray"));
+  CHECK(lines.size() == test::count(svg, "stroke-dasharray"));
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const Box& box = texts[i].box;
     INFO(texts[i].words);
@@ -149,7 +149,7 @@ TEST_CASE("sync points close to each other have names that can be read", "[tour]
 }
 
 TEST_CASE("a renderer draws the pictures in their size", "[tour]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   const std::string svg = GENERATE(deals_picture(4), timeline_picture(4));
   const auto png = folder / "picture.png";
   REQUIRE(test::run({"rsvg-convert", folder.write("picture.svg", svg), "-o", png}, std::chrono::seconds(30)) ==

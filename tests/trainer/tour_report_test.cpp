@@ -6,8 +6,6 @@
 #include "trainer/tour/timeline.h"
 #include "trainer/tour/tours.h"
 
-using test::deals_of;
-
 TEST_CASE("each tour is found by its name and has a line of help", "[tour]") {
   for (const Tour& tour : tours()) {
     CHECK(find_tour(tour.name) == &tour);

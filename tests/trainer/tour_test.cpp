@@ -1,8 +1,7 @@
 // The tours by real processes, as people see them: testdata/tours (DDPRUN_UPDATE=1 rewrites it; read the diff).
 #include "tests/support/test.h"
+#include "tests/trainer/golden_text.h"
 #include "tests/trainer/ranks.h"
-
-using Catch::Matchers::StartsWith;
 
 namespace {
 

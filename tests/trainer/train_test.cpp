@@ -119,12 +119,12 @@ TEST_CASE("a run goes on from a snapshot with other memory formats and ways to s
   };
   for (const auto& first : {ways[0], ways[3]}) {
     const std::string path = folder / "snapshot.pt";
-    std::filesystem::remove_all(path);
+    fs::remove_all(path);
     train("1", path, first);
     std::vector<double> expected;
     for (const auto& way : ways) {
       const std::string copy = folder / "copy.pt";
-      std::filesystem::copy_file(path, copy, std::filesystem::copy_options::overwrite_existing);
+      fs::copy_file(path, copy, fs::copy_options::overwrite_existing);
       const std::vector<double> losses = train("2", copy, way);
       if (expected.empty()) expected = losses;
       REQUIRE(losses.size() == 24);
@@ -234,8 +234,8 @@ TEST_CASE("ranks may differ in what rank 0 alone is to write", "[train]") {
   const Words settings{"1", "--config", folder / "{rank}.toml", "--batch-size=500", "--snapshot", folder / "run.pt"};
   run_ranks(2, settings);
   for (const char* name : {"weights.pt", "result.json", "metrics.jsonl", "predictions.csv"})
-    CHECK(std::filesystem::file_size(folder / name) > 0);
-  std::filesystem::remove(folder / "weights.pt");
+    CHECK(fs::file_size(folder / name) > 0);
+  fs::remove(folder / "weights.pt");
   run_ranks(2, settings);  // nothing to do but that
-  CHECK(std::filesystem::exists(folder / "weights.pt"));
+  CHECK(fs::exists(folder / "weights.pt"));
 }

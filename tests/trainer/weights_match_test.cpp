@@ -2,7 +2,6 @@
 
 #include "rendezvous/base/error.h"
 #include "tests/support/test.h"
-#include "tests/trainer/error_text.h"
 
 using Names = std::vector<std::string>;
 using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;

@@ -3,7 +3,6 @@
 #include <torch/torch.h>
 
 #include "tests/support/test.h"
-#include "tests/trainer/error_text.h"
 
 namespace {
 
@@ -77,7 +76,7 @@ TEST_CASE("PyTorch and safetensors read the weights that are published", "[weigh
   publish(*net, folder / "ours.safetensors");
   publish(ManyTypes(), folder / "types.safetensors");
   run_peer("read", folder);
-  const std::filesystem::directory_iterator files(folder.path());
+  const fs::directory_iterator files(folder.path());
   CHECK(std::distance(begin(files), end(files)) == 3);
 }
 
@@ -117,7 +116,7 @@ TEST_CASE("published weights come back, whatever the type and the format", "[wei
   load_weights(changed, folder / "types.safetensors");
   CHECK(differences(types, changed) == "");
   CHECK_THROWS_WITH(publish(types, folder / "types.pt"), Contains("which the torch format cannot hold"));
-  CHECK_FALSE(std::filesystem::exists(folder / "types.pt"));
+  CHECK_FALSE(fs::exists(folder / "types.pt"));
 }
 
 TEST_CASE("weights of another task go into all but the last layer", "[weights]") {

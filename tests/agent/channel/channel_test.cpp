@@ -70,9 +70,9 @@ class Worker {
     pollfd end{spawned_.pidfd.get(), POLLIN, 0};
     return poll(&end, 1, static_cast<int>(wait / 1ms)) == 1;
   }
-  rendezvous::ExitStatus wait() {
+  ExitStatus wait() {
     if (!status_ && has_ended(30s)) status_ = reap(spawned_.pidfd.get(), spawned_.pid);
-    return status_.value_or(rendezvous::ExitStatus{});
+    return status_.value_or(ExitStatus{});
   }
   std::string output() {  // to its end
     std::string out;
@@ -85,10 +85,10 @@ class Worker {
   ChannelPage page_;
   Spawned spawned_;
   int output_[2];
-  std::optional<rendezvous::ExitStatus> status_;
+  std::optional<ExitStatus> status_;
 };
 
-const rendezvous::ExitStatus kKilled{.signal = SIGKILL};
+const ExitStatus kKilled{.signal = SIGKILL};
 
 // Notes when a hint of which worker came, and what was known of its end then.
 class Hints {
@@ -96,7 +96,7 @@ class Hints {
   struct Item {
     DeathWatch::Token token;
     TimePoint at;
-    std::optional<rendezvous::ExitStatus> status;
+    std::optional<ExitStatus> status;
     Duration reading;
   };
   explicit Hints(DeathWatch::Kernel kernel = DeathWatch::Kernel::as_found)
@@ -176,7 +176,7 @@ TEST_CASE("a worker is asked for a snapshot once each time, and to save and to l
   REQUIRE(has_snapshot_of(5'000'000'000));
   worker.page().request_leave_without_saving();
   worker.page().request_snapshot_at(11);
-  CHECK_THAT(worker.output(), Catch::Matchers::Matches("snapshot at 7\nsnapshot at 9\n(save at 5000000000\n)+leave\n"));
+  CHECK_THAT(worker.output(), Matches("snapshot at 7\nsnapshot at 9\n(save at 5000000000\n)+leave\n"));
   CHECK(worker.wait().ok());
 }
 
@@ -492,7 +492,7 @@ TEST_CASE("a worker cannot cut its page off", "[channel]") {
 TEST_CASE("each way to fail is known early, and by its own status", "[death]") {
   const auto kernel = GENERATE(DeathWatch::Kernel::as_found, DeathWatch::Kernel::without_waitv);
   const auto language = GENERATE(Language::c, Language::python);
-  using Case = std::pair<std::vector<std::string>, rendezvous::ExitStatus>;
+  using Case = std::pair<std::vector<std::string>, ExitStatus>;
   const Case failure =
       GENERATE(Case{{"sleep"}, {.signal = SIGKILL}}, Case{{"crash", "when-asked"}, {.signal = SIGSEGV}},
                Case{{"exit-3", "when-asked"}, {.code = 3}}, Case{{"thread", "exit-3", "when-asked"}, {.code = 3}});

@@ -7,15 +7,13 @@
 
 namespace {
 
-using test::Command;
-
 const std::vector<std::string> kSleeper{"sleep", "600"};
 
 // The number of a process that the shell has started, and printed.
 pid_t printed_pid(Command& shell) { return std::stoi(shell.wait_for_output("(\\d+)\n", 10s)[1]); }
 
 struct Fixture {
-  test::TempFolder folder;
+  TempFolder folder;
   asio::io_context io;
   std::vector<pid_t> workers;
   std::vector<TimerExpiry> expiries;
@@ -48,12 +46,7 @@ std::string request(pid_t pid, double seconds_from_now, int signal) {
 }
 
 std::string refusal(Fixture& fixture, const std::string& path) {
-  try {
-    FileTimer timer(fixture.io, path, fixture.hooks());
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "made";
+  return error_text<UsageError>([&] { FileTimer(fixture.io, path, fixture.hooks()); });
 }
 
 }  // namespace
@@ -133,7 +126,7 @@ TEST_CASE("the timer pipe goes with its round, and a fresh one takes its name", 
   }
   CHECK_FALSE(fs::exists(path));
   REQUIRE(mkfifo(path.c_str(), 0600) == 0);  // left by a run that was killed
-  CHECK(refusal(fixture, path) == "made");
+  CHECK(refusal(fixture, path).empty());
   FileTimer unnamed(fixture.io, "", fixture.hooks());
   CHECK(fs::is_fifo(unnamed.path()));
 }
@@ -148,7 +141,7 @@ TEST_CASE("no file is removed that is not a dead timer pipe of ours", "[file_tim
             "path, or leave it unset.");
   CHECK(test::read_file(path) == "precious");
   fs::create_symlink(path, fixture.folder / "link");
-  CHECK(refusal(fixture, fixture.folder / "link") != "made");
+  CHECK_FALSE(refusal(fixture, fixture.folder / "link").empty());
   CHECK(fs::is_symlink(fixture.folder / "link"));
   CHECK(refusal(fixture, "/nonsuch/pipe").find("No such file or directory") != std::string::npos);
 }

@@ -43,10 +43,10 @@ struct Node {
        [this](const std::string& line) { note(0, line); }}};
 };
 
-std::array<rendezvous::ReleasedPeer, 2> connected_ends() {
+std::array<ReleasedPeer, 2> connected_ends() {
   int ends[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-  std::array<rendezvous::ReleasedPeer, 2> out;
+  std::array<ReleasedPeer, 2> out;
   for (int i = 0; i < 2; ++i) out[i].socket = Fd(ends[i]);
   return out;
 }

@@ -59,7 +59,7 @@ struct Disk {
   }
 };
 
-std::string meaning(const rendezvous::ExitStatus& status, std::vector<std::string> lines) {
+std::string meaning(const ExitStatus& status, std::vector<std::string> lines) {
   return meaning_of_lines(status, lines);
 }
 
@@ -275,8 +275,7 @@ TEST_CASE("a process that ended beside a thread of its own is told so, where it 
   CHECK(meaning({.signal = SIGABRT}, lines) ==
         "it ended while one of its threads still ran; with gloo, a barrier before destroy_process_group lets the "
         "thread end first");
-  for (const rendezvous::ExitStatus& other : {rendezvous::ExitStatus{.code = 1}, rendezvous::ExitStatus{.code = 127},
-                                              rendezvous::ExitStatus{.signal = SIGSEGV}})
+  for (const ExitStatus& other : {ExitStatus{.code = 1}, ExitStatus{.code = 127}, ExitStatus{.signal = SIGSEGV}})
     CHECK(meaning(other, lines).empty());
   CHECK(meaning({.signal = SIGABRT}, {"log: terminate called without an active exception, says the page"}).empty());
 }

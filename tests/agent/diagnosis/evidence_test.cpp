@@ -7,7 +7,7 @@
 
 namespace {
 
-void put(const test::TempFolder& root, const std::string& path, const std::string& text) {
+void put(const TempFolder& root, const std::string& path, const std::string& text) {
   fs::create_directories((root / path).parent_path());
   root.write(path, text);
 }
@@ -17,7 +17,7 @@ WallTime wall_now() { return std::chrono::system_clock::now(); }
 }  // namespace
 
 TEST_CASE("the counters of version 1 memory groups are read, limits of those around included", "[evidence]") {
-  const test::TempFolder root;
+  const TempFolder root;
   put(root, "proc/self/cgroup", "4:memory:/a/b\n0::/\n");
   put(root, "proc/self/mountinfo", "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
   put(root, "proc/vmstat", "nr_free_pages 1\noom_kill 7\n");
@@ -38,7 +38,7 @@ TEST_CASE("the counters of version 1 memory groups are read, limits of those aro
 
 TEST_CASE("the counters of version 2 memory groups are read, and a machine that tells nothing is no error",
           "[evidence]") {
-  const test::TempFolder root;
+  const TempFolder root;
   CHECK(read_oom_counts(root.path()).groups.empty());
   CHECK_FALSE(read_memory_limit(root.path()));
   put(root, "proc/self/cgroup", "0::/job\n");
@@ -57,7 +57,7 @@ TEST_CASE("the counters of version 2 memory groups are read, and a machine that 
 }
 
 TEST_CASE("a core file counts only if it is there, plain, and from this worker's time", "[evidence]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   const CorePlace place{{}, folder / "core.*.4711"};
   CHECK(find_core(place, wall_now() - 1h).path.empty());
   folder.write("core.old.4711", "xx");
@@ -70,7 +70,7 @@ TEST_CASE("a core file counts only if it is there, plain, and from this worker's
 }
 
 TEST_CASE("a program's file is looked at as exec would see it", "[evidence]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   folder.write("script", "#!/bin/sh\n", true);
   folder.write("shut", "#!/bin/sh\n");
   fs::create_symlink("/nonsuch/target", folder / "link");

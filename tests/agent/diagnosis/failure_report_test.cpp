@@ -8,7 +8,7 @@
 
 namespace {
 
-FailureReport report_of(const rendezvous::ExitStatus& status) {
+FailureReport report_of(const ExitStatus& status) {
   FailureReport report{{2, 0, 1, 5, status}, "all restarts are used up (3 of 3)", "node7", "train.py", 4711};
   report.when = WallTime(1'700'000'000'123ms);
   report.into_round = 3210ms;
@@ -66,7 +66,7 @@ std::string titled_reports() {
   add("Colours, progress bars, bytes and endless lines do no harm", wild);
 
   FailureReport hung = report_of({.hung = true});
-  hung.failure.kind = rendezvous::FailureClass::hang;
+  hung.failure.kind = FailureClass::hang;
   hung.others = {{0, {}}};
   add("A worker that was given up", hung);
   return out;
@@ -75,19 +75,19 @@ std::string titled_reports() {
 }  // namespace
 
 TEST_CASE("a worker's end is told in words", "[exit_status]") {
-  CHECK(in_words(rendezvous::ExitStatus{.signal = SIGKILL}) == "was killed by SIGKILL");
-  CHECK(in_words(rendezvous::ExitStatus{.code = 3}) == "exited with code 3");
-  CHECK(in_words(rendezvous::ExitStatus{.start_error = ENOEXEC}) == "could not be started (Exec format error)");
-  CHECK(in_words(rendezvous::ExitStatus{.hung = true}) == "hung after other workers had succeeded");
-  CHECK(in_words(rendezvous::ExitStatus{}) == "succeeded");
+  CHECK(in_words(ExitStatus{.signal = SIGKILL}) == "was killed by SIGKILL");
+  CHECK(in_words(ExitStatus{.code = 3}) == "exited with code 3");
+  CHECK(in_words(ExitStatus{.start_error = ENOEXEC}) == "could not be started (Exec format error)");
+  CHECK(in_words(ExitStatus{.hung = true}) == "hung after other workers had succeeded");
+  CHECK(in_words(ExitStatus{}) == "succeeded");
   CHECK(signal_name(SIGRTMIN + 3) == "signal " + std::to_string(SIGRTMIN + 3));
 }
 
 TEST_CASE("the kernel's words become ours", "[exit_status]") {
   CHECK(exit_status_of(CLD_EXITED, 0).ok());
-  CHECK(exit_status_of(CLD_EXITED, 7) == rendezvous::ExitStatus{.code = 7});
-  CHECK(exit_status_of(CLD_KILLED, SIGTERM) == rendezvous::ExitStatus{.signal = SIGTERM});
-  CHECK(exit_status_of(CLD_DUMPED, SIGSEGV) == rendezvous::ExitStatus{.signal = SIGSEGV});
+  CHECK(exit_status_of(CLD_EXITED, 7) == ExitStatus{.code = 7});
+  CHECK(exit_status_of(CLD_KILLED, SIGTERM) == ExitStatus{.signal = SIGTERM});
+  CHECK(exit_status_of(CLD_DUMPED, SIGSEGV) == ExitStatus{.signal = SIGSEGV});
 }
 
 TEST_CASE("every deadly signal has a meaning, and a shell's codes have theirs", "[exit_status]") {

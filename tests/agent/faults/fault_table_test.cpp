@@ -2,8 +2,6 @@
 
 #include "tests/support/test.h"
 
-using rendezvous::FaultKind;
-
 namespace {
 
 using Step = FaultTable::Step;

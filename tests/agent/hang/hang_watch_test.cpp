@@ -2,13 +2,11 @@
 
 #include "tests/support/test.h"
 
-using rendezvous::Activity;
-
 namespace {
 
 // One worker whose time is simulated: reports are seen when the watch looks.
 struct Watched {
-  explicit Watched(HangLimits limits = {}, bool beats = true, const rendezvous::LearnedTimes& learned = {})
+  explicit Watched(HangLimits limits = {}, bool beats = true, const LearnedTimes& learned = {})
       : watch(std::move(limits)), beats(beats) {
     watch.begin_round(1, 4, learned, now);
   }
@@ -221,7 +219,7 @@ TEST_CASE("what is learned is told after the warm-up, and again when it has grow
 }
 
 TEST_CASE("what an earlier start has learned does not count for steps that take much longer", "[hang]") {
-  const rendezvous::LearnedTimes learned{.world_size = 4, .steps = 1000, .step = 50ms, .compute = 40ms};
+  const LearnedTimes learned{.world_size = 4, .steps = 1000, .step = 50ms, .compute = 40ms};
   Watched job({}, true, learned);
   job.spend(Activity::start, 20s);
   job.sight.step = ++job.sight.steps_done;
@@ -240,8 +238,7 @@ TEST_CASE("what others have seen to take longer counts for saves, evaluations an
 }
 
 TEST_CASE("absurd times from elsewhere do no harm", "[hang]") {
-  const rendezvous::LearnedTimes learned{
-      .world_size = 1 << 28, .steps = 1000, .step = 40s, .save = std::chrono::hours(1 << 20)};
+  const LearnedTimes learned{.world_size = 1 << 28, .steps = 1000, .step = 40s, .save = std::chrono::hours(1 << 20)};
   Watched job({}, true, learned);
   job.watch.begin_round(1, 1, learned, job.now);
   for (const Activity activity : {Activity::compute, Activity::save}) {

@@ -2,9 +2,6 @@
 
 #include "tests/support/test.h"
 
-using rendezvous::RoundSpent;
-using rendezvous::TimeKind;
-
 namespace {
 
 const TimePoint t0{};
@@ -139,5 +136,5 @@ TEST_CASE("nothing of a page is older than its round, or later than now", "[acco
   for (const Duration part :
        {spent.start, spent.restore, spent.train, spent.save, spent.evaluate, spent.since_progress, spent.unfinished})
     CHECK(part >= 0s);
-  CHECK(account_of(spent, 100s, rendezvous::RoundEnd::hang).total() == 100s);
+  CHECK(account_of(spent, 100s, RoundEnd::hang).total() == 100s);
 }

@@ -176,10 +176,10 @@ TEST_CASE("a certificate that is renewed is shown, and one that cannot be used i
   const NamedText old = authority_of(first), renewed = authority_of(second);
   HttpsRig rig(first);
   CHECK(rig.post_to("localhost", old).status == 413);
-  std::filesystem::rename(second.certificate, first.certificate);
+  fs::rename(second.certificate, first.certificate);
   // The key is another one.
   CHECK(eventually([&] { return rig.post_to("localhost", old).status == 413 && !rig.said.empty(); }, 60s));
-  std::filesystem::rename(second.key, first.key);
+  fs::rename(second.key, first.key);
   CHECK(eventually([&] { return rig.post_to("localhost", renewed).status == 413; }, 60s));
   CHECK(rig.said.size() == 1);
   CHECK(rig.said.at(0).find("certificate of the metrics cannot be used") != std::string::npos);

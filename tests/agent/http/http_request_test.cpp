@@ -108,7 +108,7 @@ TEST_CASE("who shows the token is answered, and nobody else", "[http]") {
   const std::string secret = "00112233445566778899aabbccddeeff", close = "00112233445566778899aabbccddeefe";
   const auto refusal = [&](const std::string& authorization) {
     return refusal_of({.method = "GET", .path = "/", .authorization = authorization},
-                      std::get<rendezvous::Token>(rendezvous::Token::parse(secret)));
+                      std::get<Token>(Token::parse(secret)));
   };
   CHECK_FALSE(refusal("Bearer " + secret));
   CHECK_FALSE(refusal("bearer  " + secret));

@@ -40,12 +40,7 @@ struct Console {
 };
 
 std::string refusal(const std::string& destination) {
-  try {
-    EventLog log(destination, {});
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "opened";
+  return error_text<UsageError>([&] { EventLog(destination, {}); });
 }
 
 }  // namespace
@@ -90,7 +85,7 @@ TEST_CASE("bytes that are no text do not break an event's line", "[events]") {
 }
 
 TEST_CASE("events are appended to their file, each with one write", "[events]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   folder.write("events", "earlier\n");
   Console console;
   EventLog log("file:" + (folder / "events").string(), console.print());
@@ -112,7 +107,7 @@ TEST_CASE("events for the console go where ddprun's own lines go, and none for n
 }
 
 TEST_CASE("an event log that cannot be had is refused in a sentence before the job starts", "[events]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   const std::string pipe = folder / "pipe";
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
   CHECK(refusal("file:/nonsuch/events") ==

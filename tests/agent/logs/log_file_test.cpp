@@ -8,8 +8,6 @@
 
 namespace {
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 StreamSpec both() { return {.everyone = kBothStreams, .items = {}}; }
 
 // While it lives no file of this process may grow beyond `bytes`: what a full disk looks like.
@@ -122,7 +120,7 @@ TEST_CASE("torchrun's tree has a folder per run of the launcher, attempt and loc
   const fs::path one = LogLayout(options, "run7").worker_folder(place);
   const fs::path two = LogLayout(options, "run7").worker_folder(place);
   CHECK(one != two);
-  CHECK_THAT(fs::relative(one, folder / "logs").string(), Catch::Matchers::Matches("run7_[^/]+/attempt_1/1"));
+  CHECK_THAT(fs::relative(one, folder / "logs").string(), Matches("run7_[^/]+/attempt_1/1"));
   CHECK(fs::is_directory(one));
 }
 

@@ -98,10 +98,10 @@ TEST_CASE("what the machine lacks is said without asking the command, which is a
   Check check("touch " + (folder / "asked").string(), {}, true);
   check.machine().unfit = "no disk space";
   CHECK(check.asked(1) == "no disk space");
-  CHECK_FALSE(std::filesystem::exists(folder / "asked"));
+  CHECK_FALSE(fs::exists(folder / "asked"));
   Check healthy("touch " + (folder / "asked").string(), {}, true);
   CHECK(healthy.asked(1) == "passes");
-  CHECK(std::filesystem::exists(folder / "asked"));
+  CHECK(fs::exists(folder / "asked"));
   Check without_command("");
   CHECK(without_command.asked(1) == "passes");
 }

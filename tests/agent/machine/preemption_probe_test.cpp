@@ -3,8 +3,6 @@
 
 #include "tests/support/test.h"
 
-using rendezvous::ExitStatus;
-
 namespace {
 
 const TimePoint t0{};

@@ -21,7 +21,7 @@ Spawned spawn_in(const Cgroup& group, const std::string& command) {
   return spawn(request);
 }
 
-std::optional<rendezvous::ExitStatus> wait_for_end(const Spawned& worker) {
+std::optional<ExitStatus> wait_for_end(const Spawned& worker) {
   REQUIRE(worker.error == 0);
   pollfd end{worker.pidfd.get(), POLLIN, 0};
   REQUIRE(poll(&end, 1, 10'000) == 1);
@@ -51,7 +51,7 @@ TEST_CASE("our own control group is found in both layouts, and not where it is o
 }
 
 TEST_CASE("a control group ends at once what fled to other sessions, and goes away", "[cgroup]") {
-  std::filesystem::path folder;
+  fs::path folder;
   if (const auto group = cgroup_here()) {
     folder = group->folder();
     const Spawned worker = spawn_in(*group, "trap '' TERM; (setsid sh -c 'sleep 60 & sleep 60' &) ; sleep 60");
@@ -59,9 +59,9 @@ TEST_CASE("a control group ends at once what fled to other sessions, and goes aw
     REQUIRE(test::eventually([&] { return processes_in(*group) >= 5; }, 10s));
     CHECK(group->kill());
     CHECK(group->wait_until_empty(5s));
-    CHECK(reap(worker.pidfd.get(), 0) == rendezvous::ExitStatus{.signal = SIGKILL});
+    CHECK(reap(worker.pidfd.get(), 0) == ExitStatus{.signal = SIGKILL});
   }
-  CHECK_FALSE(std::filesystem::exists(folder));
+  CHECK_FALSE(fs::exists(folder));
 }
 
 TEST_CASE("a worker in a control group is a worker like any other", "[cgroup]") {
@@ -71,13 +71,13 @@ TEST_CASE("a worker in a control group is a worker like any other", "[cgroup]") 
   request.cgroup_fd = group->fd();
   CHECK(spawn(request).error == ENOENT);
   const Spawned worker = spawn_in(*group, "test $(cut -d' ' -f6 /proc/$$/stat) = $$ && exit 5");
-  CHECK(wait_for_end(worker) == rendezvous::ExitStatus{.code = 5});
+  CHECK(wait_for_end(worker) == ExitStatus{.code = 5});
 }
 
 TEST_CASE("where a control group cannot be used, the worker starts outside", "[cgroup]") {
   SpawnRequest request{"/bin/true", {"true"}, {}};
   request.cgroup_fd = 0;  // no folder of the kind
-  CHECK(wait_for_end(spawn(request)) == rendezvous::ExitStatus{});
+  CHECK(wait_for_end(spawn(request)) == ExitStatus{});
 }
 
 TEST_CASE("what an agent killed outright has left in its control group is ended by the next", "[cgroup]") {
@@ -96,12 +96,12 @@ TEST_CASE("what an agent killed outright has left in its control group is ended 
   char folder[4096] = {};
   REQUIRE(read(ends[0], folder, sizeof folder - 1) > 0);
   if (const auto living = cgroup_here()) {  // the other one's agent lives: it stays
-    CHECK(std::filesystem::exists(folder));
+    CHECK(fs::exists(folder));
   }
   kill(agent, SIGKILL);
   waitpid(agent, nullptr, 0);
   // Another agent of this machine may be ending it at this moment: then the next one leaves it to that.
-  CHECK(test::eventually([&] { return !cgroup_here() || !std::filesystem::exists(folder); }, 10s));
+  CHECK(test::eventually([&] { return !cgroup_here() || !fs::exists(folder); }, 10s));
   close(ends[0]);
   close(ends[1]);
 }

@@ -7,7 +7,7 @@
 namespace {
 
 struct Tree {
-  ddprun::test::TempFolder root;
+  TempFolder root;
   Tree& put(const std::string& path, const std::string& text) {
     fs::create_directories((root / path).parent_path());
     root.write(path, text);

@@ -121,7 +121,7 @@ TEST_CASE("devices are chosen as CUDA_VISIBLE_DEVICES has them", "[numa]") {
 }
 
 TEST_CASE("a machine is read from its files", "[numa]") {
-  const ddprun::test::TempFolder root;
+  const TempFolder root;
   const auto write = [&](const std::string& name, const std::string& text) {
     fs::create_directories((root.path() / name).parent_path());
     std::ofstream(root.path() / name) << text << "\n";

@@ -46,7 +46,7 @@ TEST_CASE("a process may have any name", "[process_table]") {
     CHECK(stat->wait_status == 256);
   }
   const TempFolder folder;
-  std::filesystem::create_symlink("/bin/sleep", folder / "a) R 1 (b c");
+  fs::create_symlink("/bin/sleep", folder / "a) R 1 (b c");
   const Command child({folder / "a) R 1 (b c", "600"});
   CHECK(eventually([&] { return read_file(table_entry(child.pid()) / "comm") == "a) R 1 (b c\n"; }, 10s));
   const auto stat = task_stat(child.pid());

@@ -9,7 +9,7 @@
 
 namespace {
 
-std::optional<rendezvous::ExitStatus> wait_for_end(const Spawned& child) {
+std::optional<ExitStatus> wait_for_end(const Spawned& child) {
   pollfd end{child.pidfd.get(), POLLIN, 0};
   poll(&end, 1, 10'000);
   return reap(child.pidfd.get(), child.pid);
@@ -57,9 +57,8 @@ SpawnRequest passing(std::vector<PassedFd> descriptors) {
 }  // namespace
 
 TEST_CASE("a worker's exit code and signal come back", "[process]") {
-  CHECK(wait_for_end(spawn({"/bin/sh", {"sh", "-c", "exit 7"}, {}})) == rendezvous::ExitStatus{.code = 7});
-  CHECK(wait_for_end(spawn({"/bin/sh", {"sh", "-c", "kill -SEGV $$"}, {}})) ==
-        rendezvous::ExitStatus{.signal = SIGSEGV});
+  CHECK(wait_for_end(spawn({"/bin/sh", {"sh", "-c", "exit 7"}, {}})) == ExitStatus{.code = 7});
+  CHECK(wait_for_end(spawn({"/bin/sh", {"sh", "-c", "kill -SEGV $$"}, {}})) == ExitStatus{.signal = SIGSEGV});
 }
 
 TEST_CASE("what cannot be exec'd is told by its errno and leaves no zombie", "[process]") {
@@ -72,7 +71,7 @@ TEST_CASE("a running worker is not reaped", "[process]") {
   const Spawned child = spawn({"/bin/sleep", {"sleep", "60"}, {}});
   CHECK_FALSE(reap(child.pidfd.get(), child.pid));
   kill(child.pid, SIGKILL);
-  CHECK(wait_for_end(child) == rendezvous::ExitStatus{.signal = SIGKILL});
+  CHECK(wait_for_end(child) == ExitStatus{.signal = SIGKILL});
 }
 
 TEST_CASE("a worker leads its own session and group", "[process]") {

@@ -3,7 +3,7 @@
 #include "tests/support/test.h"
 
 TEST_CASE("an error file that is a pipe, a folder or endless does not stop ddprun", "[regular_file]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   const std::string pipe = folder / "pipe";
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
   CHECK(beginning_of_file(pipe, 100).empty());
@@ -15,7 +15,7 @@ TEST_CASE("an error file that is a pipe, a folder or endless does not stop ddpru
 }
 
 TEST_CASE("a link is followed only where it may lead anywhere", "[regular_file]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   const auto secret = folder.write("secret", "mine");
   fs::create_symlink(secret, folder / "link");
   CHECK(beginning_of_file(folder / "link", 10) == "mine");
@@ -27,7 +27,7 @@ TEST_CASE("a link is followed only where it may lead anywhere", "[regular_file]"
 }
 
 TEST_CASE("ddprun's own error file is replaced as a whole, and a link or device at its place stays", "[regular_file]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   CHECK(replace_file(folder / "error.json", "one"));
   CHECK(replace_file(folder / "error.json", "two"));
   CHECK(test::read_file(folder / "error.json") == "two");

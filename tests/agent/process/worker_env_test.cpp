@@ -8,7 +8,7 @@ namespace {
 
 const JobIdentity job{"my-job", 3, "1:2:3:my-job"};
 // Of two nodes with two and three workers.
-std::vector<rendezvous::Seat> two_nodes() {
+std::vector<Seat> two_nodes() {
   return rendezvous::seats({5, {{0, 2, 0}, {1, 3, 2}}, "10.0.0.7", 41234, {.counts = {.crashes = 1}}});
 }
 
@@ -43,7 +43,7 @@ TEST_CASE("a worker is told who it is, in torchrun's names", "[worker_env]") {
 }
 
 TEST_CASE("one worker keeps all threads, several get one each, and what the person set is kept", "[worker_env]") {
-  const rendezvous::Seat alone{.round = 1, .master_host = "127.0.0.1", .master_port = 1};
+  const Seat alone{.round = 1, .master_host = "127.0.0.1", .master_port = 1};
   CHECK(worker_variables(job, alone, 0, "", {}).count("OMP_NUM_THREADS") == 0);
   CHECK(worker_variables(job, two_nodes()[0], 0, "", {{"OMP_NUM_THREADS", "7"}}).at("OMP_NUM_THREADS") == "7");
   const Environment of_nccl{{"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"}};
@@ -72,10 +72,9 @@ TEST_CASE("a job's cookie survives the environment, whatever the run is called",
 }
 
 TEST_CASE("ranks of a role are counted among the workers of that role", "[worker_env]") {
-  rendezvous::Round round{1, {}, "10.0.0.7", 41234, {}};
-  for (const rendezvous::RoundNode& node :
-       {rendezvous::RoundNode{0, 2, 0, "actor"}, rendezvous::RoundNode{1, 3, 2, "learner"},
-        rendezvous::RoundNode{2, 1, 5, "actor"}})
+  Round round{1, {}, "10.0.0.7", 41234, {}};
+  for (const RoundNode& node :
+       {RoundNode{0, 2, 0, "actor"}, RoundNode{1, 3, 2, "learner"}, RoundNode{2, 1, 5, "actor"}})
     round.nodes.push_back(node);
   const Environment learner = worker_variables(job, rendezvous::seats(round)[1], 2, "", {});
   CHECK(learner.at("ROLE_NAME") == "learner");
@@ -124,7 +123,6 @@ TEST_CASE("a virtual local rank is 0 for all, each with a device of its own", "[
 }
 
 TEST_CASE("${local_rank} in an argument becomes the number, other macros stay", "[worker_env]") {
-  using Words = std::vector<std::string>;
   CHECK(with_local_rank({"a${local_rank}b${local_rank}", "${rank}", "$local_rank", ""}, 12) ==
         Words{"a12b12", "${rank}", "$local_rank", ""});
 }

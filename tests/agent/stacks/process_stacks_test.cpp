@@ -6,8 +6,6 @@
 #include "agent/stacks/trace_refusal.h"
 #include "tests/support/test.h"
 
-using Catch::Matchers::StartsWith;
-
 TEST_CASE("the text of a process's stacks has every thread, and what is missing", "[stacks]") {
   ProcessStacks stacks{.pid = 40, .longest_pause = std::chrono::microseconds(125)};
   stacks.threads.push_back({40,

@@ -4,8 +4,6 @@
 #include "agent/stacks/top_frame.h"
 #include "tests/support/test.h"
 
-using Catch::Matchers::StartsWith;
-
 namespace {
 
 constexpr std::chrono::seconds kLimit{30};
@@ -32,7 +30,7 @@ ToolResult run_tool(const TempFolder& folder, const std::string& script, Duratio
 
 TEST_CASE("py-spy is taken from PYSPY_BIN, from beside the interpreter, from PATH, and before pystack", "[stacks]") {
   const TempFolder folder;
-  for (const char* place : {"chosen", "bin", "path"}) std::filesystem::create_directory(folder / place);
+  for (const char* place : {"chosen", "bin", "path"}) fs::create_directory(folder / place);
   const auto add = [&](const std::string& name) { return folder.write(name, "", true).string(); };
   const PythonProcess process{"/usr/bin/python3.11", {folder / "bin"}};
   const std::vector<std::string> path{"PATH=" + (folder / "path").string()};
@@ -81,8 +79,7 @@ TEST_CASE("a tool that does not end is killed at the limit", "[stacks][waits]") 
   const std::string file = folder / "pid";
   CHECK_THAT(run_tool(folder, "echo $$ > " + file + "; exec sleep 1000", 1s).missing, Contains("did not end in time"));
   const std::string pid = read_file(file);
-  CHECK((pid.empty() ||
-         eventually([&] { return !std::filesystem::exists("/proc/" + pid.substr(0, pid.size() - 1)); }, kLimit)));
+  CHECK((pid.empty() || eventually([&] { return !fs::exists("/proc/" + pid.substr(0, pid.size() - 1)); }, kLimit)));
 }
 
 TEST_CASE("a Python process is known, and its virtual environment", "[stacks]") {
@@ -92,7 +89,7 @@ TEST_CASE("a Python process is known, and its virtual environment", "[stacks]") 
   const PythonProcess process = python_process(python.pid());
   CHECK(process);
   REQUIRE_FALSE(process.bin_folders.empty());
-  CHECK(process.bin_folders[0] == std::filesystem::path(kPython).parent_path());
+  CHECK(process.bin_folders[0] == fs::path(kPython).parent_path());
   CHECK_FALSE(python_process(getpid()));
 
   Command shell({"/bin/sh", "-c", "echo ready; read line"}, {.input = ""});
@@ -102,7 +99,7 @@ TEST_CASE("a Python process is known, and its virtual environment", "[stacks]") 
 TEST_CASE("where no tool is found it is said where it was looked for", "[stacks]") {
   if (!has_python()) return skip("no " + venv_python());
   const TempFolder folder;
-  std::filesystem::create_symlink("/usr/bin/python3", folder / "python3");
+  fs::create_symlink("/usr/bin/python3", folder / "python3");
   Command python({folder / "python3", "-c", kProgram});
   python.wait_for_output("ready", kLimit);
   if (access("/usr/bin/py-spy", X_OK) == 0 || access("/usr/bin/pystack", X_OK) == 0) return;
@@ -113,7 +110,7 @@ TEST_CASE("where no tool is found it is said where it was looked for", "[stacks]
 }
 
 TEST_CASE("py-spy's frames tell a worker's Python function", "[stacks]") {
-  if (access((std::filesystem::path(kPython).parent_path() / "py-spy").c_str(), X_OK) != 0)
+  if (access((fs::path(kPython).parent_path() / "py-spy").c_str(), X_OK) != 0)
     return skip("no py-spy beside " + venv_python());
   Command python({kPython, "-c", kProgram});
   python.wait_for_output("ready", kLimit);

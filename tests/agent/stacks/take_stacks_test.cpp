@@ -11,8 +11,6 @@
 #include "agent/stacks/top_frame.h"
 #include "tests/support/test.h"
 
-using Catch::Matchers::StartsWith;
-
 namespace {
 
 constexpr std::chrono::seconds kLimit{30};
@@ -94,7 +92,7 @@ TEST_CASE("a sleeping process's stack goes from the kernel's door to main, and n
   CHECK(has_function(main, caller));
   CHECK(has_function(main, "main"));
   CHECK(top(stacks) == function);
-  CHECK(std::filesystem::path(top_frame(stacks)->module).filename() == "stack_worker");
+  CHECK(fs::path(top_frame(stacks)->module).filename() == "stack_worker");
   CHECK(stacks.longest_pause > Duration::zero());
   CHECK_FALSE(worker.ended());
 }
@@ -205,7 +203,7 @@ TEST_CASE("a process that another one traces is left alone", "[stacks]") {
 
 TEST_CASE("a thread in uninterruptible sleep is told with what it waits for, and not held", "[stacks]") {
   const TempFolder folder;
-  std::filesystem::create_directory(folder / "stuck");
+  fs::create_directory(folder / "stuck");
   Command server({programs_folder() + "/stuck_file_system", folder / "stuck"});
   if (!eventually([&] { return !server.out().empty() || server.ended(); }, kLimit) || server.ended())
     return skip("no file system can be mounted here");

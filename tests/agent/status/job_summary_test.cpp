@@ -65,7 +65,7 @@ TEST_CASE("a rank is waited for if others wait and it has done nothing new for a
   CHECK(awaited({node(0, {waits, rank(1, Activity::ended, 9s)})}).empty());
   std::vector<RankView> many{waits};
   for (int i = 1; i < 8; ++i) many.push_back(rank(i, Activity::load, 2s));
-  CHECK_THAT(awaited({node(0, many)}), Catch::Matchers::EndsWith(" and 3 ranks more; 1 rank waits"));
+  CHECK_THAT(awaited({node(0, many)}), EndsWith(" and 3 ranks more; 1 rank waits"));
 }
 
 TEST_CASE("while no round runs, nodes are waited for", "[status]") {
@@ -78,7 +78,7 @@ TEST_CASE("a rank that a signal has stopped is waited for, whatever it did", "[s
   RankView stopped = rank(1, Activity::wait, 10ms);
   stopped.stopped = true;
   CHECK_THAT(awaited({node(0, {rank(0, Activity::wait), stopped})}),
-             Catch::Matchers::StartsWith("rank 1 ") && Catch::Matchers::EndsWith("; 1 rank waits"));
+             StartsWith("rank 1 ") && EndsWith("; 1 rank waits"));
   CHECK(awaited({node(0, {rank(0, Activity::load), stopped})}).empty());  // it waits for nobody itself
 }
 

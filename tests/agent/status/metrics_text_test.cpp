@@ -71,8 +71,6 @@ std::set<std::string> names_in(const std::string& text, const std::regex& patter
 
 double ms_since(TimePoint begin) { return std::chrono::duration<double, std::milli>(Clock::now() - begin).count(); }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 }  // namespace
 
 TEST_CASE("the metrics of a job and of a node's ranks, in both formats", "[metrics]") {

@@ -5,7 +5,6 @@
 #include "tests/support/test.h"
 
 using nlohmann::json;
-using rendezvous::FaultKind;
 
 namespace {
 

@@ -7,8 +7,6 @@
 #include "rendezvous/base/spelling.h"
 #include "tests/support/test.h"
 
-using rendezvous::TimeKind;
-
 namespace {
 
 // "start_ms=1000,reason=lost": what an event says besides its state.
@@ -20,7 +18,7 @@ nlohmann::json fields(const std::string& text) {
 }
 
 // "waiting=16,stop=6": in seconds, without the kinds that took none.
-std::string seconds_of(const rendezvous::TimeAccount& spent) {
+std::string seconds_of(const TimeAccount& spent) {
   std::string out;
   for (const auto& one : rendezvous::kTimeKinds)
     if (const double seconds = std::chrono::duration<double>(spent[one.kind]).count(); seconds != 0)

@@ -9,7 +9,6 @@
 
 namespace {
 
-using Words = std::vector<std::string>;
 const TimePoint t0{};
 
 template <class Message>
@@ -65,7 +64,7 @@ TEST_CASE("messages to and from hosts arrive as they were sent", "[ssh]") {
   CHECK(ended.reported);
   CHECK(ended.end.exit_code == 1);
   CHECK(ended.end.message == "report\nof two lines");
-  CHECK(*ended.end.first_failure == agent::JobEnd::FirstFailure{3, 1, "b", -9});
+  CHECK(*ended.end.first_failure == JobEnd::FirstFailure{3, 1, "b", -9});
 }
 
 TEST_CASE("what is no message is none", "[ssh]") {
@@ -103,7 +102,7 @@ TEST_CASE("the command of ssh is words as a shell has them", "[ssh]") {
 }
 
 TEST_CASE("the printed command of ssh can be pasted, and runs ddprun at its path or in PATH", "[ssh]") {
-  const test::TempFolder folder;
+  const TempFolder folder;
   const std::string show = "#!/bin/sh\nfor word; do printf '%s\\n' \"$word\"; done\n";
   const std::string ssh = folder.write("show words", show, true).string();
   const auto command = ssh_command({ssh, "-p", "1"}, "me@b", "/o 'p/ddprun");

@@ -8,7 +8,7 @@
 
 namespace {
 
-std::string shown(const agent::StatusAnswer& answer) {
+std::string shown(const StatusAnswer& answer) {
   return status_text({.id = "mnist", .live = to_json(answer), .has_record = false});
 }
 
@@ -19,7 +19,7 @@ RankView rank(int number, Activity activity, Duration age) {
 }  // namespace
 
 TEST_CASE("the status of a job, for people", "[status]") {
-  agent::StatusAnswer answer{.job = JobView{.phase = JobPhase::running, .since = 125s, .round = 3, .restarts_max = 3}};
+  StatusAnswer answer{.job = JobView{.phase = JobPhase::running, .since = 125s, .round = 3, .restarts_max = 3}};
   answer.job->counts = {.crashes = 1, .hangs = 1, .lost_nodes = 1};
   answer.job->nodes = {
       {.name = "n0", .place = NodePlace::active, .group_rank = 0, .workers = 2},
@@ -53,18 +53,18 @@ TEST_CASE("the status of a job, for people", "[status]") {
 }
 
 TEST_CASE("a node that cannot reach the coordinator shows what it knows itself", "[status]") {
-  agent::StatusAnswer answer{.problem = "the coordinator is out of reach now"};
+  StatusAnswer answer{.problem = "the coordinator is out of reach now"};
   answer.nodes = {{.name = "n0", .ranks = {rank(0, Activity::save, 100ms)}}};
-  CHECK_THAT(shown(answer), Catch::Matchers::StartsWith("id:         mnist\n"
-                                                        "state:      the coordinator is out of reach now\n"
-                                                        "activity:   save\n"));
+  CHECK_THAT(shown(answer), StartsWith("id:         mnist\n"
+                                       "state:      the coordinator is out of reach now\n"
+                                       "activity:   save\n"));
 }
 
 TEST_CASE("a long list of ranks is cut, and says how many there are", "[status]") {
-  agent::StatusAnswer answer{.job = JobView{}};
+  StatusAnswer answer{.job = JobView{}};
   answer.nodes = {{.name = "n0"}};
   for (int i = 0; i < 256; ++i) answer.nodes[0].ranks.push_back(rank(i, Activity::compute, 1ms));
-  CHECK_THAT(shown(answer), Catch::Matchers::EndsWith("... and 224 more: ddprun status --json\n"));
+  CHECK_THAT(shown(answer), EndsWith("... and 224 more: ddprun status --json\n"));
 }
 
 TEST_CASE("times are shown in the unit that a reader needs", "[status]") {

@@ -25,15 +25,6 @@ PortRange free_range() {
     }
 }
 
-std::string refusal(const PortRange& ports) {
-  try {
-    const Listener none(open_listener("127.0.0.1", ports, 0));
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
-
 }  // namespace
 
 TEST_CASE("of a range of ports the next free one behind the last is taken, and in the end the first again",
@@ -51,7 +42,7 @@ TEST_CASE("a range of ports that are all taken is named, with the remedy", "[lis
   PortRange ports = free_range();
   ports.last = static_cast<std::uint16_t>(ports.first + 1);
   const Listener first(open_listener("127.0.0.1", ports, 0)), second(open_listener("127.0.0.1", ports, 0));
-  const std::string why = refusal(ports);
+  const std::string why = error_text<Error>([&] { open_listener("127.0.0.1", ports, 0); });
   CHECK(why.find("cannot bind the store to 127.0.0.1:" + std::to_string(ports.first) + " to " +
                  std::to_string(ports.last)) != std::string::npos);
   CHECK(why.find("Name more of them by --store-ports.") != std::string::npos);

@@ -64,15 +64,6 @@ struct Files {
   }
 };
 
-std::string refusal(TlsContext& context) {
-  try {
-    context.prepare();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 }  // namespace
 
 TEST_CASE("the key is HKDF-SHA256 of the token, salted with the job", "[tls]") {
@@ -320,7 +311,7 @@ TEST_CASE("wrong files are told by name: the wrong key, files swapped, a passphr
   const auto complaint = [](const std::string& certificate, const std::string& key, const std::string& authority) {
     const auto file = [](const std::string& name) { return PemFile(name, test::read_file(name)); };
     TlsContext context(CertificateFiles{file(certificate), file(key), file(authority)}, "job-7");
-    return refusal(context);
+    return error_text<UsageError>([&] { context.prepare(); });
   };
   const std::string &own = files.node0.certificate_file, &key = files.node0.key_file,
                     &ca = files.authority.certificate_file;
@@ -337,7 +328,7 @@ TEST_CASE("a certificate, a key or an authority that is empty or cut off is refu
   const CertificateFiles whole = files_of(files.node0, files.authority);
   const auto complaint = [](const CertificateFiles& used) {
     TlsContext context(used, "job-7");
-    return refusal(context);
+    return error_text<UsageError>([&] { context.prepare(); });
   };
   const auto half = [](const PemFile& file) { return std::string(file.text().substr(0, file.text().size() / 2)); };
   const auto with = [](const PemFile& file, const std::string& end) {

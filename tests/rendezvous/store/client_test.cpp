@@ -9,9 +9,6 @@
 #include "tests/support/free_port.h"
 #include "tests/support/test.h"
 
-using test::Caller;
-using test::free_port;
-
 namespace {
 
 constexpr auto kOwnLimit = 10s;  // of a client's calls that name none: what is to end sooner ends before it

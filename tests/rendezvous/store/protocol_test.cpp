@@ -6,8 +6,6 @@
 #include "tests/support/soak.h"
 #include "tests/support/test.h"
 
-using ddprun::test::RandomRequests;
-
 namespace {
 
 std::string u64(std::uint64_t n) { return {reinterpret_cast<const char*>(&n), sizeof n}; }

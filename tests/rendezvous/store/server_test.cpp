@@ -73,7 +73,7 @@ TEST_CASE("a store without an address is reached over IPv4 and IPv6", "[server]"
   const Server server({});
   CHECK(server.port() != 0);
   CHECK(RawPeer(server.port(), "127.0.0.1").greet().send({Op::num_keys}).receive_number() == 0);
-  if (std::filesystem::exists("/proc/net/if_inet6") && !read_file("/proc/net/if_inet6").empty())
+  if (fs::exists("/proc/net/if_inet6") && !read_file("/proc/net/if_inet6").empty())
     CHECK(RawPeer(server.port(), "::1").greet().send({Op::num_keys}).receive_number() == 0);
 }
 

@@ -7,8 +7,6 @@
 #include "tests/rendezvous/store/raw_peer.h"
 #include "tests/support/test.h"
 
-using Catch::Matchers::StartsWith;
-
 namespace {
 
 constexpr auto kSoon = 20s;

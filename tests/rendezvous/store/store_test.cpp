@@ -5,8 +5,6 @@
 #include "tests/rendezvous/store/random_requests.h"
 #include "tests/support/test.h"
 
-using ddprun::test::RandomRequests;
-
 namespace {
 
 // An answer as one can read it: "2: stop", "1: 5", "1: 'a' 'b'", "1: n=2 'x'".

@@ -433,8 +433,8 @@ TEST_CASE("a store and a proxy that nobody asks use no processor time", "[store_
 TEST_CASE("a store and a proxy leave nothing behind, no descriptor and no thread, and take no signal",
           "[store_proxy]") {
   const auto threads = [] {  // their pages in /proc, by name
-    std::map<std::string, std::filesystem::path> found;
-    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
+    std::map<std::string, fs::path> found;
+    for (const auto& task : fs::directory_iterator("/proc/self/task"))
       found[read_file(task.path() / "comm")] = task.path();
     return found;
   };
@@ -448,7 +448,7 @@ TEST_CASE("a store and a proxy leave nothing behind, no descriptor and no thread
     for (const int fd : open_fds()) {
       if (before.contains(fd)) continue;
       std::error_code closed;
-      INFO("fd " << fd << " " << std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), closed));
+      INFO("fd " << fd << " " << fs::read_symlink("/proc/self/fd/" + std::to_string(fd), closed));
       CHECK((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
       ++ours;
     }

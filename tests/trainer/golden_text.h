@@ -1,34 +1,13 @@
-// Command lines and texts in the tests.
+// Recorded texts, and how ours differ from them.
 #pragma once
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
-#include <vector>
 
 #include "tests/support/places.h"
 
 namespace ddprun::test {
-
-using Words = std::vector<std::string>;
-
-// "a b" gives {"a", "b"}.
-inline Words split(const std::string& text) {
-  std::istringstream words(text);
-  return {std::istream_iterator<std::string>(words), {}};
-}
-
-inline Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-inline std::size_t occurrences(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
 
 // The text of a file below the sources; DDPRUN_UPDATE=1 writes `actual` there before.
 inline std::string golden_text(const std::string& name, const std::string& actual) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <initializer_list>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -16,6 +17,17 @@ inline Words joined(std::initializer_list<Words> parts) {
   Words all;
   for (const Words& part : parts) all.insert(all.end(), part.begin(), part.end());
   return all;
+}
+
+// "a b" gives {"a", "b"}.
+inline Words split(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+inline Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
 }
 
 inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
