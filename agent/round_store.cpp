@@ -1,5 +1,7 @@
 #include "agent/round_store.h"
 
+#include <fcntl.h>
+
 #include <utility>
 
 #include <asio/post.hpp>
@@ -31,14 +33,29 @@ void RoundStore::open() {
                                     .port_before = last_port_,
                                     .limits = store_limits(options_),
                                     .own_user_only = !options_.store_for_any_user,
-                                    .log = hooks_.print};
+                                    .log = hooks_.print,
+                                    .begins_later = !options_.meeting};
   if (options_.store_proxy) store.address = kLoopback;
   store_ = std::make_unique<rendezvous::Server>(store);
   last_port_ = store_->port();
+  if (!options_.meeting) begin_with_first_client();
   check_reach();
 }
 
+// Many programs on one node never ask their store: then it needs no thread.
+void RoundStore::begin_with_first_client() {
+  const int fd = fcntl(store_->ready_fd(), F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) return store_->begin();
+  first_client_.emplace(io_, fd);
+  first_client_->async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
+    if (error) return;
+    store_->begin();
+    first_client_.reset();
+  });
+}
+
 void RoundStore::close() {
+  first_client_.reset();
   reach_.reset();
   dialer_.reset();
   proxy_.reset();

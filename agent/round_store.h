@@ -4,9 +4,11 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
 #include "agent/agent_options.h"
@@ -44,6 +46,7 @@ class RoundStore {
   rendezvous::Seat seat_for_workers(rendezvous::Seat seat) const;
 
  private:
+  void begin_with_first_client();
   void check_reach();
   void lost(int round, const std::string& why);
 
@@ -52,8 +55,9 @@ class RoundStore {
   const Hooks hooks_;
   asio::steady_timer lost_timer_;
   std::uint16_t last_port_ = 0;
-  rendezvous::Server::Counts earlier_ = {};        // requests to stores that are closed
-  std::unique_ptr<rendezvous::Server> store_;      // of the current or the next round
+  rendezvous::Server::Counts earlier_ = {};    // requests to stores that are closed
+  std::unique_ptr<rendezvous::Server> store_;  // of the current or the next round
+  std::optional<asio::posix::stream_descriptor> first_client_;
   std::unique_ptr<StoreReach> reach_;              // if workers are told a name or address of ours
   std::unique_ptr<rendezvous::StoreProxy> proxy_;  // to the round's store on another node
   std::unique_ptr<rendezvous::StoreDialer> dialer_;

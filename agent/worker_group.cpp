@@ -147,7 +147,7 @@ bool WorkerGroup::seat_parked(const WorkerCommand& command, int local_rank) {
   record.folder = worker.folder;
   record.error_file = worker.error_file;
   record.stderr_log = worker.stderr_log;
-  const std::vector<std::string> now = environment(command, local_rank, channel_number());
+  const std::vector<std::string> now = whole_environment(own_environment(command, local_rank, channel_number()));
   std::vector<std::string> changed;
   for (const std::string& entry : now)
     if (std::find(worker.environment.begin(), worker.environment.end(), entry) == worker.environment.end())
@@ -175,7 +175,11 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank, WorkerTempl
 
   const int page = channels_.open(local_rank, Clock::now()), number = page >= 0 ? channel_number() : -1;
   SpawnRequest request{command.program, with_local_rank(command.argv, local_rank),
-                       environment(command, local_rank, number)};
+                       own_environment(command, local_rank, number)};
+  if (from || command.in_process)
+    request.environment = whole_environment(std::move(request.environment));
+  else
+    request.common_environment = &environment_of_round_;
   request.stdin_fd = place.rank == 0 ? 0 : null_input().get();
   if (streams.out) request.stdout_fd = streams.out.get();
   if (streams.err) request.stderr_fd = streams.err.get();
@@ -227,9 +231,7 @@ void WorkerGroup::on_hint(int local_rank) {
   if (parking_ && channels_.is_parked(local_rank)) on_end_();
 }
 
-std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, int local_rank, int channel) {
-  if (environment_of_round_.empty())
-    environment_of_round_ = merged(command.inherited, round_variables(command.job, seat_, command.inherited));
+std::vector<std::string> WorkerGroup::own_environment(const WorkerCommand& command, int local_rank, int channel) {
   const std::string& error_file = records_.at(local_rank).error_file.native();
   Environment own = rank_variables(command.job, seat_, local_rank, error_file, command.inherited);
   own[DDPRUN_CHANNEL_VARIABLE] = channel >= 0 ? std::to_string(channel) : "";  // never that of an outer ddprun
@@ -244,7 +246,15 @@ std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, 
   if (command.in_process || command.inherited.contains(DDPRUN_IN_PROCESS_VARIABLE))
     own[DDPRUN_IN_PROCESS_VARIABLE] = command.in_process ? "1" : "";
   own[DDPRUN_PREEMPT_SIGNALS_VARIABLE] = command.job.preempt_signals;
-  return with_variables(environment_of_round_, own);
+  if (environment_of_round_.empty())
+    environment_of_round_ =
+        without(merged(command.inherited, round_variables(command.job, seat_, command.inherited)), own);
+  return entries_of(own);
+}
+
+std::vector<std::string> WorkerGroup::whole_environment(std::vector<std::string> own) const {
+  own.insert(own.begin(), environment_of_round_.begin(), environment_of_round_.end());
+  return own;
 }
 
 std::optional<pid_t> WorkerGroup::running(int local_rank) const {

@@ -8,6 +8,8 @@
 namespace ddprun::agent {
 namespace {
 
+// The watch has threads. A worker that ends sooner has little to free, so that its end itself is known at once.
+constexpr std::chrono::milliseconds kWatchBegins{100};
 constexpr std::uint64_t kStepsAhead = 2;  // one rank may be in the next step already, and must still see the request
 
 bool uses_channel(const Progress& progress) { return progress.at.has_value(); }
@@ -24,12 +26,14 @@ WorkerChannels::WorkerChannels(asio::io_context& io, std::function<void(int)> on
         asio::post(io, [weak, token] {
           if (const auto on_token = weak.lock()) (*on_token)(token);
         });
-      }) {}
+      }),
+      watch_begins_(io) {}
 
 void WorkerChannels::begin(const std::set<int>& kept) {
   for (const auto& [local_rank, channel] : channels_)
     if (!kept.contains(local_rank)) watch_.forget(channel.token);
   std::erase_if(channels_, [&](const auto& entry) { return !kept.contains(entry.first); });
+  watch_begins_.cancel();
   save_requested_at_.reset();
 }
 
@@ -45,6 +49,13 @@ void WorkerChannels::started(int local_rank) {
 }
 
 void WorkerChannels::all_started() {
+  watch_begins_.expires_after(kWatchBegins);
+  watch_begins_.async_wait([this](const asio::error_code& canceled) {
+    if (!canceled) watch_fresh();
+  });
+}
+
+void WorkerChannels::watch_fresh() {
   std::vector<std::pair<DeathWatch::Token, const ChannelPage*>> fresh;
   for (auto& [local_rank, channel] : channels_)
     if (channel.token != 0 && !std::exchange(channel.watched, true)) fresh.push_back({channel.token, &channel.page});
@@ -71,7 +82,10 @@ bool WorkerChannels::seat(int local_rank, const std::vector<std::string>& enviro
   return channel.page.seat(environment, now);
 }
 
-void WorkerChannels::ended(int local_rank) { watch_.forget(channels_.at(local_rank).token); }
+void WorkerChannels::ended(int local_rank) {
+  Channel& channel = channels_.at(local_rank);
+  if (std::exchange(channel.watched, true)) watch_.forget(channel.token);
+}
 
 std::optional<bool> WorkerChannels::progressed(TimePoint now) {
   bool reported = false, advanced = false;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
 
 #include "agent/channel/channel_page.h"
 #include "agent/channel/death_watch.h"
@@ -28,7 +29,7 @@ class WorkerChannels {
   // Creates a worker's page. Returns the descriptor to pass as channel_number(), -1 if the kernel refuses one.
   int open(int local_rank, TimePoint now);
   void started(int local_rank);
-  void all_started();  // from now on their deaths are detected early
+  void all_started();  // soon their deaths are detected early
   // --in-process: ChannelPage has these.
   bool may_park(int local_rank) const;
   bool is_parked(int local_rank) const;
@@ -65,14 +66,16 @@ class WorkerChannels {
   struct Channel {
     ChannelPage page;
     DeathWatch::Token token = 0;
-    bool watched = false;
+    bool watched = false;  // or ended
   };
+  void watch_fresh();
   // The highest step that a worker has reported; empty: nobody has begun.
   std::optional<std::uint64_t> last_step(TimePoint now);
   std::uint64_t unsaved_steps(const Progress& progress) const;
 
   std::shared_ptr<std::function<void(DeathWatch::Token)>> on_token_;  // runs in the loop; emptied on our destruction
   DeathWatch watch_;
+  asio::steady_timer watch_begins_;
   std::map<int, Channel> channels_;  // by local rank
   DeathWatch::Token last_token_ = 0;
   std::optional<TimePoint> save_requested_at_;

@@ -60,9 +60,11 @@ Bits bits(const std::vector<int>& numbers) {
   return out;
 }
 
-std::vector<char*> pointers(const std::vector<std::string>& strings) {
+std::vector<char*> pointers(const std::vector<std::string>& strings, const std::vector<std::string>* before = nullptr) {
   std::vector<char*> out;
-  out.reserve(strings.size() + 1);
+  out.reserve((before ? before->size() : 0) + strings.size() + 1);
+  if (before)
+    for (const std::string& s : *before) out.push_back(const_cast<char*>(s.c_str()));
   for (const std::string& s : strings) out.push_back(const_cast<char*>(s.c_str()));
   out.push_back(nullptr);
   return out;
@@ -226,7 +228,7 @@ Spawned spawn(const SpawnRequest& request) {
   *reply = {};
   ChildPlan plan{&request,
                  pointers(request.argv),
-                 pointers(request.environment),
+                 pointers(request.environment, request.common_environment),
                  descriptors_of(request),
                  bits(request.cpus),
                  bits(request.memory_nodes),

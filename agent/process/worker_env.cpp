@@ -1,7 +1,6 @@
 #include "agent/process/worker_env.h"
 
 #include <algorithm>
-#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -125,24 +124,36 @@ std::vector<std::string> with_local_rank(std::vector<std::string> arguments, int
   return arguments;
 }
 
-std::vector<std::string> with_variables(std::vector<std::string> entries, const Environment& own) {
-  std::vector<std::string> out;
-  out.reserve(entries.size() + own.size());
-  auto theirs = entries.begin();  // both are sorted: every worker has its own, often of a hundred variables
-  for (const auto& [name, value] : own) {
-    for (; theirs != entries.end() && name_of(*theirs) < name; ++theirs) out.push_back(std::move(*theirs));
-    if (theirs != entries.end() && name_of(*theirs) == name) ++theirs;
-    out.push_back(entry(name, value));
-  }
-  std::move(theirs, entries.end(), std::back_inserter(out));
-  return out;
+std::vector<std::string> entries_of(const Environment& variables) {
+  std::vector<std::string> entries;
+  entries.reserve(variables.size());
+  for (const auto& [name, value] : variables) entries.push_back(entry(name, value));
+  return entries;
+}
+
+// Both are sorted.
+std::vector<std::string> without(std::vector<std::string> entries, const Environment& names) {
+  auto name = names.begin();
+  std::erase_if(entries, [&](const std::string& one) {
+    const std::string_view own = name_of(one);
+    while (name != names.end() && name->first < own) ++name;
+    return name != names.end() && name->first == own;
+  });
+  return entries;
 }
 
 std::vector<std::string> merged(const Environment& inherited, const Environment& own) {
-  std::vector<std::string> entries;
-  entries.reserve(inherited.size());
-  for (const auto& [name, value] : inherited) entries.push_back(entry(name, value));
-  return with_variables(std::move(entries), own);
+  std::vector<std::string> out;
+  out.reserve(inherited.size() + own.size());
+  auto theirs = inherited.begin();
+  for (const auto& [name, value] : own) {
+    for (; theirs != inherited.end() && theirs->first < name; ++theirs)
+      out.push_back(entry(theirs->first, theirs->second));
+    if (theirs != inherited.end() && theirs->first == name) ++theirs;
+    out.push_back(entry(name, value));
+  }
+  for (; theirs != inherited.end(); ++theirs) out.push_back(entry(theirs->first, theirs->second));
+  return out;
 }
 
 }  // namespace ddprun::agent

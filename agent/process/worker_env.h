@@ -49,8 +49,10 @@ std::optional<std::string> virtual_device(const Environment& inherited, int loca
 // torchrun's only macro: every ${local_rank} in an argument becomes the number; other ${...} stay.
 std::vector<std::string> with_local_rank(std::vector<std::string> arguments, int local_rank);
 
-// NAME=value strings of both, by name; `own` wins. The second takes what the first has made.
+// NAME=value strings of both, by name; `own` wins.
 std::vector<std::string> merged(const Environment& inherited, const Environment& own);
-std::vector<std::string> with_variables(std::vector<std::string> entries, const Environment& own);
+// NAME=value strings; and those of `entries` that have none of these names.
+std::vector<std::string> entries_of(const Environment& variables);
+std::vector<std::string> without(std::vector<std::string> entries, const Environment& names);
 
 }  // namespace ddprun::agent

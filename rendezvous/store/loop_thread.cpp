@@ -59,8 +59,14 @@ void Mailbox::close() {
 }
 
 void LoopThread::start(Work turn) {
+  prepare(std::move(turn));
+  begin();
+}
+
+void LoopThread::begin() {
+  if (thread_.joinable()) return;
   const SignalsBlocked blocked;
-  thread_ = std::thread([this, turn = std::move(turn)] { run(turn); });
+  thread_ = std::thread([this] { run(); });
 }
 
 void LoopThread::stop() {
@@ -70,12 +76,12 @@ void LoopThread::stop() {
   mailbox_->close();
 }
 
-void LoopThread::run(const Work& turn) {
+void LoopThread::run() {
   pthread_setname_np(pthread_self(), name_);
   request_short_slices();
   while (!stopping_) {
     for (const Work& work : mailbox_->take()) attempt(work);
-    attempt(turn);
+    attempt(turn_);
   }
 }
 

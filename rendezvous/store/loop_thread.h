@@ -46,15 +46,19 @@ class LoopThread {
   Poller& poller() { return poller_; }
   const std::shared_ptr<Mailbox>& mailbox() { return mailbox_; }
   void start(Work turn);
+  // The same in two parts: there is no thread before begin(), which is due when poller().fd() can be read.
+  void prepare(Work turn) { turn_ = std::move(turn); }
+  void begin();
   // Ends the thread after its current turn; waiting work is dropped. Not from the thread itself.
   void stop();
 
  private:
-  void run(const Work& turn);
+  void run();
   void attempt(const Work& work) const;
 
   const char* const name_;
   const std::function<void(const std::string&)> log_;
+  Work turn_;
   Poller poller_;
   const std::shared_ptr<Mailbox> mailbox_{new Mailbox(poller_)};
   std::atomic<bool> stopping_ = false;

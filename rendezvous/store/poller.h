@@ -29,6 +29,7 @@ class Poller {
   // The ready descriptors, at most kEventsMax; none after `until` or wake().
   std::span<const epoll_event> wait(TimePoint until);
   void wake();
+  int fd() const { return epoll_.get(); }  // can be read while something is ready
 
  private:
   static constexpr std::size_t kEventsMax = 256;

@@ -51,6 +51,8 @@ class Server::Impl {
   ~Impl() { loop_.stop(); }
   std::uint16_t port() const { return listening_.port; }
   const std::shared_ptr<Mailbox>& mailbox() { return loop_.mailbox(); }
+  int ready_fd() { return loop_.poller().fd(); }
+  void begin() { loop_.begin(); }
   void admit(ReleasedPeer peer);
   LinkCounts link_counts() const { return {link_count_, link_requests_, link_requesters_}; }
   Counts counts() const;
@@ -97,7 +99,8 @@ Server::Impl::Impl(const Options& options)
       front_(listening_, options.own_user_only, options.limits, memory_->under_way, loop_.poller(),
              {[this](ClientId id, Request request) { answer(id, std::move(request)); },
               [this](ClientId id) { store_.forget(id); }, [this](ClientId id) { store_.forget(id); }, log_}) {
-  loop_.start([this] { turn(); });
+  loop_.prepare([this] { turn(); });
+  if (!options.begins_later) loop_.begin();
 }
 
 void Server::Impl::turn() {
@@ -256,6 +259,8 @@ void StoreGateway::serve(ReleasedPeer peer) const {
 Server::Server(const Options& options) : impl_(std::make_unique<Impl>(options)) {}
 Server::~Server() = default;
 std::uint16_t Server::port() const { return impl_->port(); }
+int Server::ready_fd() const { return impl_->ready_fd(); }
+void Server::begin() { impl_->begin(); }
 Server::LinkCounts Server::link_counts() const { return impl_->link_counts(); }
 Server::Counts Server::counts() const { return impl_->counts(); }
 

@@ -47,6 +47,7 @@ class Server {
     // Called in the server's thread: "refused a client on this machine: its process belongs to user 1001, ours to
     // 1000". Empty: writes to stderr.
     std::function<void(const std::string& line)> log = {};
+    bool begins_later = false;  // no thread before begin()
   };
   // Listens when it returns. Throws Error if the port is not available.
   explicit Server(const Options& options);
@@ -56,6 +57,9 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   std::uint16_t port() const;
+  // With Options::begins_later: can be read when there is something to do, and begin() is due. Once or more.
+  int ready_fd() const;
+  void begin();
   StoreGateway gateway() const;
   // Connected proxies of other nodes, and their requests so far: as sent, and for how many clients. From any thread.
   struct LinkCounts {
