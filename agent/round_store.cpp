@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <system_error>
 #include <utility>
 
 #include <asio/post.hpp>
@@ -23,7 +24,7 @@ rendezvous::ServerLimits store_limits(const AgentOptions& options) {
 }  // namespace
 
 RoundStore::RoundStore(asio::io_context& io, const AgentOptions& options, Hooks hooks)
-    : io_(io), options_(options), hooks_(std::move(hooks)), lost_timer_(io) {}
+    : io_(io), options_(options), hooks_(std::move(hooks)), timer_(io), lost_timer_(io) {}
 
 void RoundStore::open() {
   close();
@@ -34,27 +35,46 @@ void RoundStore::open() {
                                     .limits = store_limits(options_),
                                     .own_user_only = !options_.store_for_any_user,
                                     .log = hooks_.print,
-                                    .begins_later = !options_.meeting};
+                                    .begins_later = begins_with_first_client()};
   if (options_.store_proxy) store.address = kLoopback;
   store_ = std::make_unique<rendezvous::Server>(store);
   last_port_ = store_->port();
-  if (!options_.meeting) begin_with_first_client();
+  if (begins_with_first_client()) await_first_client();
   check_reach();
 }
 
-// Many programs on one node never ask their store: then it needs no thread.
-void RoundStore::begin_with_first_client() {
-  const int fd = fcntl(store_->ready_fd(), F_DUPFD_CLOEXEC, 0);
-  if (fd < 0) return store_->begin();
-  first_client_.emplace(io_, fd);
-  first_client_->async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
-    if (error) return;
-    store_->begin();
-    first_client_.reset();
+// Many programs on one node never ask their store: then it needs no thread. While a template forks workers our loop
+// does not turn for long, and those that run already are not to wait for that.
+bool RoundStore::begins_with_first_client() const { return !options_.meeting && !options_.prefork; }
+
+void RoundStore::await_first_client() {
+  Fd ready(fcntl(store_->ready_fd(), F_DUPFD_CLOEXEC, 0));
+  asio::error_code error;
+  if (ready) first_client_.emplace(io_).assign(ready.get(), error);
+  if (!ready || error) return begin();
+  [[maybe_unused]] const int ours = ready.release();
+  first_client_->async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& ended) {
+    if (!ended) begin();
   });
 }
 
+// A limit of threads may be reached for a moment.
+void RoundStore::begin() {
+  try {
+    store_->begin();
+    first_client_.reset();
+  } catch (const std::system_error& error) {
+    if (!std::exchange(told_of_thread_, true))
+      hooks_.print("the store cannot begin to serve: " + error.code().message() + "; it tries again every second");
+    timer_.expires_after(std::chrono::seconds(1));
+    timer_.async_wait([this](const asio::error_code& canceled) {
+      if (!canceled && store_) begin();
+    });
+  }
+}
+
 void RoundStore::close() {
+  timer_.cancel();
   first_client_.reset();
   reach_.reset();
   dialer_.reset();

@@ -46,18 +46,21 @@ class RoundStore {
   rendezvous::Seat seat_for_workers(rendezvous::Seat seat) const;
 
  private:
-  void begin_with_first_client();
+  bool begins_with_first_client() const;
+  void await_first_client();
+  void begin();
   void check_reach();
   void lost(int round, const std::string& why);
 
   asio::io_context& io_;
   const AgentOptions& options_;
   const Hooks hooks_;
-  asio::steady_timer lost_timer_;
+  asio::steady_timer timer_, lost_timer_;
   std::uint16_t last_port_ = 0;
-  rendezvous::Server::Counts earlier_ = {};    // requests to stores that are closed
-  std::unique_ptr<rendezvous::Server> store_;  // of the current or the next round
-  std::optional<asio::posix::stream_descriptor> first_client_;
+  rendezvous::Server::Counts earlier_ = {};                     // requests to stores that are closed
+  std::unique_ptr<rendezvous::Server> store_;                   // of the current or the next round
+  std::optional<asio::posix::stream_descriptor> first_client_;  // can be read when it has come
+  bool told_of_thread_ = false;
   std::unique_ptr<StoreReach> reach_;              // if workers are told a name or address of ours
   std::unique_ptr<rendezvous::StoreProxy> proxy_;  // to the round's store on another node
   std::unique_ptr<rendezvous::StoreDialer> dialer_;

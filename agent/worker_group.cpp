@@ -176,7 +176,7 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank, WorkerTempl
   const int page = channels_.open(local_rank, Clock::now()), number = page >= 0 ? channel_number() : -1;
   SpawnRequest request{command.program, with_local_rank(command.argv, local_rank),
                        own_environment(command, local_rank, number)};
-  if (from || command.in_process)
+  if (from || command.in_process)  // a template's worker is sent it, one that may stay is compared with it
     request.environment = whole_environment(std::move(request.environment));
   else
     request.common_environment = &environment_of_round_;

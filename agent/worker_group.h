@@ -122,9 +122,9 @@ class WorkerGroup {
   static void note_end(WorkerRecord& record);
   // A single worker in the terminal's foreground does not lead one.
   bool leads_group() const { return seat_.workers > 1 || !terminal_group_; }
-  // What it has of its own. Makes environment_of_round_ the first time: every worker has the same names.
+  // What it has of its own. Makes environment_of_round_ the first time in a round: every worker has the same names.
   std::vector<std::string> own_environment(const WorkerCommand& command, int local_rank, int channel);
-  std::vector<std::string> whole_environment(std::vector<std::string> own) const;
+  std::vector<std::string> whole_environment(std::vector<std::string> own) const;  // `own`: of own_environment()
 
   asio::io_context& io_;
   WorkerStreams streams_;

@@ -8,7 +8,7 @@
 namespace ddprun::agent {
 namespace {
 
-// The watch has threads. A worker that ends sooner has little to free, so that its end itself is known at once.
+// The watch has threads, which a short job does not need. Who dies sooner is found when it begins.
 constexpr std::chrono::milliseconds kWatchBegins{100};
 constexpr std::uint64_t kStepsAhead = 2;  // one rank may be in the next step already, and must still see the request
 
@@ -50,15 +50,15 @@ void WorkerChannels::started(int local_rank) {
 
 void WorkerChannels::all_started() {
   watch_begins_.expires_after(kWatchBegins);
-  watch_begins_.async_wait([this](const asio::error_code& canceled) {
-    if (!canceled) watch_fresh();
+  watch_begins_.async_wait([this, weak = std::weak_ptr(on_token_)](const asio::error_code& canceled) {
+    if (!canceled && !weak.expired()) watch_fresh();
   });
 }
 
 void WorkerChannels::watch_fresh() {
   std::vector<std::pair<DeathWatch::Token, const ChannelPage*>> fresh;
   for (auto& [local_rank, channel] : channels_)
-    if (channel.token != 0 && !std::exchange(channel.watched, true)) fresh.push_back({channel.token, &channel.page});
+    if (channel.token != 0 && !std::exchange(channel.settled, true)) fresh.push_back({channel.token, &channel.page});
   watch_.watch(fresh);
 }
 
@@ -77,14 +77,14 @@ bool WorkerChannels::seat(int local_rank, const std::vector<std::string>& enviro
   Channel& channel = channels_.at(local_rank);
   watch_.forget(channel.token);
   channel.token = ++last_token_;
-  channel.watched = true;
+  channel.settled = true;
   watch_.watch(channel.token, channel.page);
   return channel.page.seat(environment, now);
 }
 
 void WorkerChannels::ended(int local_rank) {
   Channel& channel = channels_.at(local_rank);
-  if (std::exchange(channel.watched, true)) watch_.forget(channel.token);
+  if (std::exchange(channel.settled, true)) watch_.forget(channel.token);
 }
 
 std::optional<bool> WorkerChannels::progressed(TimePoint now) {

@@ -29,7 +29,7 @@ class WorkerChannels {
   // Creates a worker's page. Returns the descriptor to pass as channel_number(), -1 if the kernel refuses one.
   int open(int local_rank, TimePoint now);
   void started(int local_rank);
-  void all_started();  // soon their deaths are detected early
+  void all_started();  // from 100 ms on their deaths are detected early
   // --in-process: ChannelPage has these.
   bool may_park(int local_rank) const;
   bool is_parked(int local_rank) const;
@@ -66,7 +66,7 @@ class WorkerChannels {
   struct Channel {
     ChannelPage page;
     DeathWatch::Token token = 0;
-    bool watched = false;  // or ended
+    bool settled = false;  // watched, or ended
   };
   void watch_fresh();
   // The highest step that a worker has reported; empty: nobody has begun.

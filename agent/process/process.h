@@ -20,8 +20,8 @@ struct SpawnRequest {
   std::string program;  // a path, already looked up
   std::vector<std::string> argv;
   std::vector<std::string> environment;
-  const std::vector<std::string>* common_environment =
-      nullptr;                                     // that of others, too: before its own; stays the caller's
+  // For spawn() alone: what others have as well, before its own. Stays the caller's.
+  const std::vector<std::string>* common_environment = nullptr;
   int stdin_fd = 0, stdout_fd = 1, stderr_fd = 2;  // stay the caller's
   std::vector<PassedFd> passed = {};               // all other descriptors are closed in the worker
   // Empty: the worker leads a session of its own. Else it joins this process group, to stay in the terminal's

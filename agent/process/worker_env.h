@@ -51,8 +51,8 @@ std::vector<std::string> with_local_rank(std::vector<std::string> arguments, int
 
 // NAME=value strings of both, by name; `own` wins.
 std::vector<std::string> merged(const Environment& inherited, const Environment& own);
-// NAME=value strings; and those of `entries` that have none of these names.
-std::vector<std::string> entries_of(const Environment& variables);
+std::vector<std::string> entries_of(const Environment& variables);  // the same of one
+// Those of `entries`, which are by name, that have none of these names.
 std::vector<std::string> without(std::vector<std::string> entries, const Environment& names);
 
 }  // namespace ddprun::agent

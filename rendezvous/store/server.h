@@ -47,7 +47,7 @@ class Server {
     // Called in the server's thread: "refused a client on this machine: its process belongs to user 1001, ours to
     // 1000". Empty: writes to stderr.
     std::function<void(const std::string& line)> log = {};
-    bool begins_later = false;  // no thread before begin()
+    bool begins_later = false;  // listens, and has no thread before begin()
   };
   // Listens when it returns. Throws Error if the port is not available.
   explicit Server(const Options& options);
@@ -57,7 +57,8 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   std::uint16_t port() const;
-  // With Options::begins_later: can be read when there is something to do, and begin() is due. Once or more.
+  // With Options::begins_later: can be read when there is something to do. Then call begin() in the thread that made
+  // the server; a second call does nothing. Throws std::system_error if there can be no thread.
   int ready_fd() const;
   void begin();
   StoreGateway gateway() const;

@@ -1,5 +1,7 @@
 #include "agent/round_store.h"
 
+#include <future>
+
 #include "agent/coordination.h"
 #include "rendezvous/base/overloaded.h"
 #include "rendezvous/store/client.h"
@@ -60,6 +62,18 @@ TEST_CASE("every round has a fresh store at another port", "[round_store]") {
   CHECK(keys_at(rig.store.port()) == 0);
   rig.store.close();
   CHECK(rig.store.port() == 0);
+}
+
+TEST_CASE("the store of a job of one node serves from its first client on, in each round", "[round_store]") {
+  Rig rig;
+  for (int round = 0; round < 2; ++round) {
+    rig.store.open();
+    auto keys = std::async(std::launch::async, keys_at, rig.store.port());
+    rig.io.restart();
+    rig.io.run_one();
+    CHECK(keys.get() == 0);
+    rig.store.open();  // nobody asks it
+  }
 }
 
 TEST_CASE("workers find the round's store where they are told, or at their own node's proxy", "[round_store]") {

@@ -1,5 +1,5 @@
 // What nearly every file of tests begins with: Catch, the standard and system headers, a real command, the places, and
-// the names of the project's own namespaces. Precompiled. For files with test cases alone: nothing else includes it.
+// the names of the project's own namespaces. Precompiled. For .cpp files of test programs: no header includes it.
 #pragma once
 
 #include <fcntl.h>

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <initializer_list>
 #include <iterator>
 #include <sstream>
@@ -48,6 +49,17 @@ inline Words lines_of(const std::string& text) {
 inline Words sorted_lines(const std::string& text) {
   Words out = lines_of(text);
   std::sort(out.begin(), out.end());
+  return out;
+}
+
+template <class Bytes>
+std::string hex(const Bytes& bytes) {
+  std::string out;
+  for (const unsigned char byte : bytes) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", byte);
+    out += digits;
+  }
   return out;
 }
 

@@ -25,16 +25,6 @@ Images peer_image(std::int64_t channels, std::int64_t height, std::int64_t width
   return images;
 }
 
-std::string hex(const std::string& bytes) {
-  std::string text;
-  for (const char byte : bytes) {
-    char two[3];
-    std::snprintf(two, sizeof two, "%02x", static_cast<unsigned char>(byte));
-    text += two;
-  }
-  return text;
-}
-
 // As data_peer.py prints it.
 std::string utf8_line(const std::string& bytes) {
   std::ostringstream line;

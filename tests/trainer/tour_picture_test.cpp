@@ -84,9 +84,9 @@ void check_texts(const std::string& svg) {
   const auto texts = texts_of(svg);
   const auto size = size_of(svg);
   CHECK(texts.size() > 5);
-  CHECK(texts.size() == test::count(svg, "<text "));
+  CHECK(static_cast<int>(texts.size()) == count(svg, "<text "));
   const auto lines = dashed_lines_of(svg);
-  CHECK(lines.size() == test::count(svg, "stroke-dasharray"));
+  CHECK(static_cast<int>(lines.size()) == count(svg, "stroke-dasharray"));
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const Box& box = texts[i].box;
     INFO(texts[i].words);

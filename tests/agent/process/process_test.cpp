@@ -74,7 +74,11 @@ TEST_CASE("a running worker is not reaped", "[process]") {
   CHECK(wait_for_end(child) == ExitStatus{.signal = SIGKILL});
 }
 
-TEST_CASE("a worker leads its own session and group", "[process]") {
+TEST_CASE("a worker leads its own session and group, and has the environment that others have, too", "[process]") {
+  const std::vector<std::string> common{"A=of all"};
+  SpawnRequest request;
+  request.common_environment = &common;
+  CHECK(output_of("echo $A $PATH", request) == "of all /usr/bin:/bin\n");
   CHECK(output_of("set -- $(cat /proc/$$/stat); echo $(($5 == $$)) $(($6 == $$))") == "1 1\n");
 }
 

@@ -56,6 +56,7 @@ TEST_CASE("ddprun's variables replace inherited ones of the same name, the other
   CHECK(merged({{"A", "1"}, {"D", ""}, {"F", "2"}}, {{"B", "3"}, {"D", "4"}, {"E", ""}}) ==
         std::vector<std::string>{"A=1", "B=3", "D=4", "E=", "F=2"});
   CHECK(merged({}, {}).empty());
+  CHECK(without({"A=1", "B=2", "BC=3", "D="}, {{"B", ""}, {"C", ""}, {"D", "4"}}) == Words{"A=1", "BC=3"});
 }
 
 TEST_CASE("a start time is the same in every time namespace", "[job_cookie]") {
