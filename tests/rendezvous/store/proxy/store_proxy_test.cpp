@@ -235,7 +235,8 @@ TEST_CASE("a client that is reset while it waits leaves its turn to the next, th
   const std::uint16_t port = proxies ? rig.proxy(0).port() : rig.store().port(),
                       other_port = proxies ? rig.proxy(1).port() : port;
   RawPeer bystander(port), another(other_port);
-  for (RawPeer* peer : {&bystander, &another}) peer->greet().send(add("n", 1)).receive_number();  // both are linked
+  for (RawPeer* peer : {&bystander, &another}) peer->greet().send(add("n", 1)).receive_number();
+  REQUIRE(eventually([&] { return rig.store().link_counts().links == 2; }, kSoon));
   const std::size_t without = open_fds().size();
   RawPeer first(port);
   first.greet().send(wait_for("q")).send(add("n", 1)).receive_number();
