@@ -43,8 +43,6 @@ Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
       signals_(io_, signals_of(options_)),
       timer_(io_),
       run_limit_(io_),
-      output_timer_(io_),
-      pace_timer_(io_),
       machine_(io_, machine_options(), machine_hooks()),
       keeper_(io_, options_.keeper_pidfd),
       layout_(options_.logs, options_.command.job.run_id),
@@ -65,20 +63,18 @@ Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
       contact_(io_, policy, {options_, supervisor_, pipes_, reporter_, log_},
                {[this] { report_state(); }, [this](const rendezvous::ToAgent& message) { on_message(message); },
                 [this](const Event& event) { dispatch(event); },
-                [this](const std::string& line, const AgentSocket::Reply& reply) { on_request({line}, reply); },
+                [this](const std::string& line, const AgentSocket::Reply& reply) { desk_.on_request({line}, reply); },
                 ledger_hook(), caller_hook()}),
+      memory_(io_, options_.memory_snapshots, memory_hooks()),
       ending_(
           io_, reporter_, [this]() -> Coordination& { return contact_.coordination(); }, !options_.meeting),
+      output_(io_, options_.logs.monitor, output_hooks()),
       watch_(io_, options_.hang_limits, workers_seen(), watch_hooks()),
+      pace_(io_, options_.watch_stragglers, workers_seen(), pace_hooks()),
       account_(io_, account_hooks()),
-      asked_stacks_(io_),
-      asked_status_(io_),
-      asked_acts_(io_),
-      pushes_(io_,
-              {options_.otlp, options_.kubeflow, options_.version, options_.logs.host, options_.command.job.run_id},
-              push_hooks()) {
+      view_(options_.logs.host, view_hooks()),
+      desk_(io_, desk_options(options_), desk_hooks()) {
   std::signal(SIGPIPE, SIG_IGN);
-  open_metrics();
 }
 
 Faults::Hooks Agent::fault_hooks() {
@@ -90,15 +86,6 @@ Faults::Hooks Agent::fault_hooks() {
             dispatch(Signalled{SIGTERM});
             return true;
           }};
-}
-
-JobPushes::Hooks Agent::push_hooks() {
-  return {[this](const auto& take) { collect_metrics(take); },
-          [this] {
-            const bool here = seat_ && seat_->first_rank == 0;
-            return here ? std::optional(report()) : std::nullopt;
-          },
-          [this] { return succeeded_; }, [this](const std::string& line) { pipes_.print("ddprun: " + line + ".\n"); }};
 }
 
 RoundAccount::Hooks Agent::account_hooks() {
@@ -115,7 +102,7 @@ RoundAccount::Hooks Agent::account_hooks() {
 
 void Agent::close_account() {
   faults_.end();
-  if (const auto spent = account_.close(); spent && measures_) measures_->snapshot_stall += spent->save;
+  if (const auto spent = account_.close()) desk_.time_spent(*spent);
 }
 
 void Agent::inject(const rendezvous::InjectFault& message) {
@@ -155,7 +142,8 @@ JobResult Agent::run() {
   reporter_.not_bound(options_.command.bindings);
   if (!children_can_be_found()) reporter_.no_proc();
   if (options_.cgroup) make_cgroup();
-  if (options_.memory_snapshots > 0) make_snapshot_memory();
+  memory_.make(options_.workers);
+  pass_memory();
   signals_.on_signal([this](int signal) { on_signal(signal); });
   keeper_.on_death([this] {
     timers_.close();
@@ -165,11 +153,11 @@ JobResult Agent::run() {
   start_template();
   machine_.start();
   watch_.start(merged(options_.command.inherited, {}));
-  open_socket();
+  desk_.open_socket();
   announce_metrics();
-  pushes_.start();
+  desk_.start_pushes();
   contact_.start();
-  start_page();
+  desk_.start_page();
   io_.run();
   end_requested_ = false;
   contact_.leave(end_requested_);
@@ -188,41 +176,25 @@ void Agent::make_cgroup() {
   options_.command.cgroup_fd = cgroup_->fd();
 }
 
-void Agent::make_snapshot_memory() {
-  try {
-    use_snapshot_memory(SnapshotMemory::create(options_.workers + 1, options_.memory_snapshots));
-  } catch (const std::system_error& error) {
-    reporter_.no_snapshot_memory(error.code().message());
-  }
-}
-
-void Agent::use_snapshot_memory(SnapshotMemory memory) {
-  snapshot_memory_ = std::move(memory);
-  options_.command.snapshot_memory_fd = snapshot_memory_->fd();
-  copies_.emplace(io_, CopyMemory::create(options_.workers, options_.memory_snapshots), copies_hooks());
-  options_.command.copy_memory_fd = copies_->fd();
+void Agent::pass_memory() {
+  options_.command.snapshot_memory_fd = memory_.snapshots_fd();
+  options_.command.copy_memory_fd = memory_.copies_fd();
 }
 
 std::function<void(rendezvous::ReleasedPeer)> Agent::caller_hook() {
   if (options_.memory_snapshots == 0) return {};
-  return [this](rendezvous::ReleasedPeer peer) {
-    if (copies_) copies_->add_caller(std::move(peer));
-  };
+  return [this](rendezvous::ReleasedPeer peer) { memory_.add_caller(std::move(peer)); };
 }
 
-NodeCopies::Hooks Agent::copies_hooks() {
+NodeMemory::Hooks Agent::memory_hooks() {
   return {[this](const rendezvous::ControlAddress& agent, NodeCopies::LinkHooks hooks) {
             return contact_.coordination().dial_copies(agent, std::move(hooks));
           },
           [this](int round) {
-            if (unconfirmed_round_ == round) confirm(round);
+            contact_.send(rendezvous::NodeConfirmed{node(), round});
           },
-          [this](const std::string& line) { pipes_.print(line); }};
-}
-
-void Agent::confirm(int round) {
-  unconfirmed_round_.reset();
-  contact_.send(rendezvous::NodeConfirmed{node(), round});
+          [this](const std::string& line) { pipes_.print(line); },
+          [this](const std::string& why) { reporter_.no_snapshot_memory(why); }};
 }
 
 void Agent::on_signal(int signal) {
@@ -252,7 +224,7 @@ void Agent::resize_terminals() {
 void Agent::collect_workers() {
   for (const WorkerEnd& end : workers_.collect(options_.stop.preempt_exit_code)) {
     job_events_.worker_ended(end.local_rank);
-    if (options_.logs.monitor) options_.logs.monitor->worker_ended(seat_->round, end.local_rank);
+    output_.worker_ended(seat_->round, end.local_rank);
     // A worker in the terminal's foreground gets Ctrl-C itself, and may exit before the keeper has forwarded it.
     if (end.status.signal == SIGINT && in_foreground_ && seat_->workers == 1) dispatch(Signalled{SIGINT});
     dispatch(WorkerExited{seat_->round, end.local_rank, end.status});
@@ -303,15 +275,13 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                  },
                  [&](const rendezvous::BlameWorker& m) { watch_.blame(m.round, m.rank, m.text, m.of_all); },
                  [&](const rendezvous::TakeStacks& m) { take_asked_stacks(m); },
-                 [&](const rendezvous::StacksOfNode& m) { asked_stacks_.take(m.serial, m.nodes, m.text); },
+                 [&](const rendezvous::StacksOfNode& m) { desk_.on_message(m); },
                  [&](const rendezvous::ReportStatus& m) {
                    contact_.send(rendezvous::NodeStatus{node(), m.asker, m.serial, report()});
                  },
-                 [&](const rendezvous::JobStatus& m) { asked_status_.take(m); },
-                 [&](const rendezvous::StatusOfNode& m) { asked_status_.take(m); },
-                 [&](const rendezvous::ActDone& m) {
-                   asked_acts_.take(m.serial, {m.done, m.text});
-                 },
+                 [&](const rendezvous::JobStatus& m) { desk_.on_message(m); },
+                 [&](const rendezvous::StatusOfNode& m) { desk_.on_message(m); },
+                 [&](const rendezvous::ActDone& m) { desk_.on_message(m); },
                  [&](const rendezvous::ReportAct& m) {
                    reporter_.act_carried_out(m);
                    job_events_.act_carried_out(m);
@@ -324,11 +294,11 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                  [&](const rendezvous::TakeSeat& m) { take_seat(m.seat); },
                  [&](const rendezvous::StartRound& m) { dispatch(RoundStarted{m.round}); },
                  [&](const rendezvous::EndRound& m) {
+                   const bool ours = seat_ && seat_->round == m.round;
                    end_was_planned_ = m.planned;
-                   measure_end(m);
-                   if (seat_ && seat_->round == m.round) close_account();
+                   if (ours) close_account();
                    job_events_.round_ended(m, account_.spent());
-                   if (page_) page_->round_ended(m);
+                   desk_.round_ended(m, ours);
                    if (last_failure_ && last_failure_->round == m.round)
                      reporter_.restarting(*last_failure_, m.reason);
                    else
@@ -352,9 +322,9 @@ void Agent::take_seat(const rendezvous::Seat& seat) {
   seat_ = seat;
   account_.begin(seat);
   job_events_.round_formed(seat);
-  if (page_) page_->round_formed(seat.round);
+  desk_.round_formed(seat.round);
   if (options_.store_proxy) store_.open_proxy(seat, contact_.coordination());
-  if (copies_) copies_->take_seat(seat);
+  memory_.take_seat(seat);
   dispatch(RoundFormed{seat});
 }
 
@@ -363,14 +333,8 @@ void Agent::change_workers(int workers) {
   const Environment before = common_variables(options_.command.job, options_.workers, options_.command.inherited);
   options_.workers = workers;
   workers_.kill_parked();
-  try {
-    if (snapshot_memory_) use_snapshot_memory(snapshot_memory_->with_areas(workers + 1));
-  } catch (const std::system_error& error) {
-    copies_.reset();
-    snapshot_memory_.reset();
-    options_.command.snapshot_memory_fd = options_.command.copy_memory_fd = -1;
-    reporter_.no_snapshot_memory(error.code().message());
-  }
+  memory_.change_workers(workers);
+  pass_memory();
   if (template_ && before != common_variables(options_.command.job, workers, options_.command.inherited)) {
     template_.reset();  // it has read its variables
     start_template();
@@ -392,7 +356,7 @@ void Agent::offer_node() {
   job_events_.waiting_for_round();
   store_.open();
   account_.tell();
-  if (measures_) measures_->waits_for_round(Clock::now());
+  desk_.waits_for_round(Clock::now());
   contact_.send(rendezvous::NodeReady{node(), offer()});
 }
 
@@ -406,7 +370,7 @@ rendezvous::NodeOffer Agent::offer() const {
           {},
           seat_ ? seat_->round : 0,
           unfit(),
-          copies_ ? copies_->held() : std::vector<rendezvous::HeldSnapshot>{},
+          memory_.held(),
           options_.workers_most};
 }
 
@@ -426,10 +390,7 @@ void Agent::dispatch(const Event& event) {
 void Agent::execute(const Action& action) {
   log("action", action);
   std::visit(overloaded{
-                 [&](const ConfirmRound& a) {
-                   if (!copies_ || copies_->ready(a.round)) return confirm(a.round);
-                   unconfirmed_round_ = a.round;
-                 },
+                 [&](const ConfirmRound& a) { memory_.confirm_when_ready(a.round); },
                  [&](const StartWorkers& a) { start_workers(a.seat); },
                  [&](const AskToSave&) { workers_.channels().request_save(Clock::now()); },
                  [&](const AskToLeave&) { ask_to_leave(); },
@@ -472,17 +433,16 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
     options_.command.inherited["DDPRUN_MASTER_PORT"] = std::to_string(seat.master_port);
   }
   park_timer_.cancel();
-  if (copies_) copies_->begin_round(seat);
+  memory_.begin_round(seat);
   workers_.begin(store_.seat_for_workers(seat));
   account_.workers_start();
   round_has_workers_ = true;
   end_was_planned_ = grace_is_over_ = false;
   workers_run_since_.reset();
-  pushes_.round_began(Clock::now());
-  output_finding_.reset();
+  desk_.workers_start(Clock::now());
   hung_.reset();
   watch_.begin_round(seat);
-  if (options_.logs.monitor) options_.logs.monitor->begin_round(seat.round, seat.first_rank == 0);
+  output_.begin_round(seat.round, seat.first_rank == 0);
   reporter_.round_begins();
   if (options_.timer_file) options_.command.inherited["TORCHELASTIC_TIMER_FILE"] = timers_.open(*options_.timer_file);
   if (template_) template_->begin_round();
@@ -498,12 +458,11 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   workers_.channels().all_started();
   reporter_.workers_run();
   workers_run_since_ = Clock::now();
-  if (measures_) measures_->workers_run(*workers_run_since_);
+  desk_.workers_run(*workers_run_since_);
   account_.workers_run(*workers_run_since_);
-  watch_output();
+  output_.watch();
   watch_.workers_run(seat);
-  pace_.begin_round(seat.group_world_size, Clock::now());
-  watch_pace();
+  pace_.begin_round(seat.group_world_size);
   if (options_.stuck_limit) timers_.watch_for_stuck(StuckWatch(*options_.stuck_limit), seat.round);
 }
 
@@ -563,13 +522,13 @@ void Agent::finish(const Finish& finish) {
     });
   account_.tell(/*again=*/true);  // the coordinator writes its account, now with the last stop
   contact_.end_wait();
-  copies_.reset();
+  memory_.end_copies();
   store_.close();
   timers_.close();
   pipes_.drain(kDrainLimit);
-  tell_metrics();
+  output_.tell_metrics();
   job_events_.finished(outcome, account_.spent());
-  if (page_) page_->job_ended(outcome);
+  desk_.job_ended(outcome);
   if (outcome.verdict == rendezvous::Verdict::interrupted && outcome.signal != SIGINT && !result_.finished)
     report_lost();
   ending_.print_report(outcome, contact_.signal() != 0, [this](const std::string& report) {
@@ -590,7 +549,7 @@ void Agent::end() {
   const bool nobody_reads_files = result_.outcome.verdict == rendezvous::Verdict::success || !options_.prints_end;
   reporter_.error_files_are_in(layout_.clean_up(nobody_reads_files));
   pipes_.drain(kDrainLimit);
-  pushes_.push_last([this] { io_.stop(); });
+  desk_.push_last([this] { io_.stop(); });
 }
 
 template <class What>

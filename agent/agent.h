@@ -16,14 +16,13 @@
 
 #include "agent/agent_options.h"
 #include "agent/contact.h"
-#include "agent/desk/job_page.h"
-#include "agent/desk/job_pushes.h"
+#include "agent/desk/desk.h"
+#include "agent/desk/node_view.h"
 #include "agent/events.h"
 #include "agent/faults/faults.h"
-#include "agent/hang/pace_meter.h"
+#include "agent/hang/pace_watch.h"
 #include "agent/hang/round_account.h"
 #include "agent/hang/worker_watch.h"
-#include "agent/http/http_server.h"
 #include "agent/job_ending.h"
 #include "agent/job_events.h"
 #include "agent/job_state.h"
@@ -32,22 +31,17 @@
 #include "agent/logs/log_layout.h"
 #include "agent/logs/log_pipe.h"
 #include "agent/logs/own_log.h"
+#include "agent/logs/round_output.h"
 #include "agent/machine/machine_watch.h"
-#include "agent/node_copies.h"
+#include "agent/node_memory.h"
 #include "agent/process/cgroup.h"
 #include "agent/reporter.h"
 #include "agent/round_store.h"
 #include "agent/round_sweep.h"
 #include "agent/round_timers.h"
 #include "agent/signal_queue.h"
-#include "agent/status/agent_socket.h"
-#include "agent/status/asked_acts.h"
-#include "agent/status/asked_stacks.h"
-#include "agent/status/asked_status.h"
-#include "agent/status/metrics_text.h"
 #include "agent/supervisor.h"
 #include "agent/worker_group.h"
-#include "rendezvous/memory/snapshot_memory.h"
 
 namespace ddprun::agent {
 
@@ -72,12 +66,10 @@ class Agent {
   void make_cgroup();
   void ask_to_leave();
   void stop_parking();
-  void make_snapshot_memory();
-  void use_snapshot_memory(SnapshotMemory memory);
+  void pass_memory();
   void change_workers(int workers);
-  NodeCopies::Hooks copies_hooks();
+  NodeMemory::Hooks memory_hooks();
   std::function<void(rendezvous::ReleasedPeer)> caller_hook();
-  void confirm(int round);
   void on_signal(int signal);
   void on_notice(int local_rank, int signal);
   void resize_terminals();
@@ -107,41 +99,21 @@ class Agent {
   void sweep_leftovers(int round);
   void report_held(const std::vector<int>& local_ranks);
   void start_workers(const rendezvous::Seat& seat);
-  void watch_output();
-  void tell_metrics();
+  RoundOutput::Hooks output_hooks();
   WorkersSeen workers_seen();
   WorkerWatch::Hooks watch_hooks();
   void looked(const std::map<int, WorkerSight>& seen);
   void keep_stacks(const std::vector<int>& local_ranks, const std::vector<ProcessStacks>& stacks);
-  void open_socket();
-  void on_request(const AgentSocket::Request& request, const AgentSocket::Reply& reply);
-  void ask_for_act(const AgentSocket::Request& request, const AgentSocket::Reply& reply);
+  NodeView::Hooks view_hooks();
+  Desk::Hooks desk_hooks();
   void suspend_workers(const rendezvous::SuspendWorkers& message);
   void take_snapshot(const rendezvous::TakeSnapshot& message);
   Faults::Hooks fault_hooks();
   void inject(const rendezvous::InjectFault& message);
-  void ask_for_stacks(const AgentSocket::Reply& reply);
-  void ask_for_status(const AgentSocket::Reply& reply);
-  void ask_for_status_json(const std::function<void(const nlohmann::json&)>& reply);
-  void add_self(StatusAnswer& answer) const;
-  void open_metrics();
   void announce_metrics();
-  void on_http(const HttpRequest& request, const HttpServer::Answer& answer);
-  bool is_ready() const;
-  HttpResponse readiness() const;
-  void start_page();
-  using TakeMetrics = std::function<void(const MetricsValues&)>;
-  void collect_metrics(TakeMetrics take);
-  void hand_out_metrics(StatusAnswer status);
-  std::optional<JobMeasures> measures_now();
-  void measure_end(const rendezvous::EndRound& end);
-  void measure_steps(const std::map<int, WorkerSight>& seen);
-  JobPushes::Hooks push_hooks();
   rendezvous::NodeReport report();
-  rendezvous::RankView view_of(const rendezvous::Standing& standing);
   void take_asked_stacks(const rendezvous::TakeStacks& asked);
-  void watch_pace();
-  void send_pace(TimePoint now);
+  PaceWatch::Hooks pace_hooks();
   void report_pace(const rendezvous::ReportPace& report);
   int still_running(int local_rank) const;  // it, or another worker
   void on_timer_expiry(int local_rank, const ExpiredTimer& timer);
@@ -163,15 +135,13 @@ class Agent {
   Supervisor supervisor_;
   asio::io_context io_;
   SignalQueue signals_;
-  asio::steady_timer timer_, run_limit_, output_timer_, pace_timer_;
+  asio::steady_timer timer_, run_limit_;
   MachineWatch machine_;
   std::optional<WorkerTemplate> template_;
   KeeperDeath keeper_;
   LogLayout layout_;
   LogPipes pipes_;
   std::optional<Cgroup> cgroup_;
-  std::optional<SnapshotMemory> snapshot_memory_;
-  std::optional<int> unconfirmed_round_;  // confirmed when its snapshots are here
   asio::steady_timer park_timer_{io_};
   Faults faults_;
   bool no_round_follows_ = false;
@@ -185,7 +155,7 @@ class Agent {
   RoundStore store_;
   std::optional<JobState> state_;
   Contact contact_;
-  std::optional<NodeCopies> copies_;
+  NodeMemory memory_;
   JobEnding ending_;
   bool awaits_health_ = false, awaits_template_ = false;  // the node is offered when the check has ended
   bool end_requested_ = false;                            // a signal asked ddprun to end
@@ -193,28 +163,19 @@ class Agent {
   bool finished_ = false;                                 // it has ended, and so have the workers here
   std::deque<Event> events_;
   bool handling_ = false;
-  TimePoint event_at_ = {};                             // when the event that is being handled was
-  std::optional<rendezvous::Seat> seat_;                // of the current round
-  bool round_has_workers_ = false;                      // they run, or have run in the current round
-  bool end_was_planned_ = false;                        // of the last round: its workers were asked to save
-  TimePoint stopping_since_ = {};                       // when its workers got SIGTERM
-  bool grace_is_over_ = false;                          // and those that were left SIGKILL
-  std::optional<TimePoint> workers_run_since_;          // all of the round's, here
-  std::optional<OutputWatch::Finding> output_finding_;  // of the round
+  TimePoint event_at_ = {};                     // when the event that is being handled was
+  std::optional<rendezvous::Seat> seat_;        // of the current round
+  bool round_has_workers_ = false;              // they run, or have run in the current round
+  bool end_was_planned_ = false;                // of the last round: its workers were asked to save
+  TimePoint stopping_since_ = {};               // when its workers got SIGTERM
+  bool grace_is_over_ = false;                  // and those that were left SIGKILL
+  std::optional<TimePoint> workers_run_since_;  // all of the round's, here
+  RoundOutput output_;
   WorkerWatch watch_;
-  PaceMeter pace_;
+  PaceWatch pace_;
   RoundAccount account_;
-  AskedStacks asked_stacks_;
-  AskedStatus asked_status_;
-  AskedActs asked_acts_;
-  std::optional<AgentSocket> socket_;
-  std::vector<TakeMetrics> want_metrics_;  // wait for the coordinator's answer
-  std::optional<HttpServer> http_;
-  std::optional<JobPage> page_;
-  JobPushes pushes_;
-  std::optional<JobMeasures> measures_;  // for metrics that somebody reads
-  std::optional<std::uint64_t> oom_kills_at_start_;
-  const TimePoint started_ = Clock::now();
+  NodeView view_;
+  Desk desk_;
   std::optional<HungWorker> hung_;  // in this round
   std::vector<int> held_ranks_;     // local ranks that SIGKILL has not ended; reported
   std::optional<rendezvous::Failure> last_failure_;

@@ -33,9 +33,9 @@ void Agent::report_failure(const ReportFailure& report) {
   if (!progressed && failure.status.code)
     failure.last_line = last_line_to_compare(pipes_.last_lines(report.round, rank));
   failure.kind = reporter_.class_of(failure, progressed.value_or(has_lived()));
-  if (failure.status.by_output && output_finding_ && output_finding_->rule.silent)
+  if (failure.status.by_output && output_.finding() && output_.finding()->rule.silent)
     failure.kind = rendezvous::FailureClass::hang;
-  if (measures_) measures_->failed(failure.kind);
+  desk_.failed(failure.kind);
   contact_.send(rendezvous::WorkerFailed{failure, progressed, rule_for(failure)});
 }
 
@@ -61,8 +61,8 @@ bool Agent::has_lived() const {
 }
 
 std::optional<rendezvous::RuleMatch> Agent::rule_for(const rendezvous::Failure& failure) const {
-  if (failure.status.by_output && output_finding_)
-    return rendezvous::RuleMatch{output_finding_->rule.action, output_finding_->rule.place};
+  if (const auto& found = output_.finding(); failure.status.by_output && found)
+    return rendezvous::RuleMatch{found->rule.action, found->rule.place};
   return first_match(options_.rules, failure.kind, failure.status, [&](const std::string& pattern) {
     return found_in_lines(pattern, pipes_.last_lines(failure.round, failure.rank));
   });

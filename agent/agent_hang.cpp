@@ -1,4 +1,4 @@
-// Workers that stand still: WorkerWatch finds them.
+// Workers that stand still or are slow: WorkerWatch and PaceWatch look at them.
 #include <fstream>
 #include <thread>
 #include <utility>
@@ -42,8 +42,22 @@ WorkerWatch::Hooks Agent::watch_hooks() {
           [this](const auto& local_ranks, const auto& stacks) { keep_stacks(local_ranks, stacks); }};
 }
 
+PaceWatch::Hooks Agent::pace_hooks() {
+  return {[this] { return supervisor_.running_round(); },
+          [this](std::vector<rendezvous::Pace> windows) {
+            for (rendezvous::Pace& window : windows) window.rank = workers_.rank_of(window.rank);
+            contact_.send(rendezvous::NodePace{node(), seat_->round, std::move(windows)});
+          }};
+}
+
+void Agent::report_pace(const rendezvous::ReportPace& report) {
+  if (supervisor_.running_round() != report.round) return;
+  reporter_.pace_changed(report);
+  job_events_.pace_changed(report);
+}
+
 void Agent::looked(const std::map<int, WorkerSight>& seen) {
-  measure_steps(seen);
+  desk_.looked(seen);
   account_.look();
 }
 

@@ -34,4 +34,10 @@ EventJob event_job(const AgentOptions& options) {
           options.requeues};
 }
 
+DeskOptions desk_options(const AgentOptions& options) {
+  return {options.command.program,
+          options.metrics,
+          {options.otlp, options.kubeflow, options.version, options.logs.host, options.command.job.run_id}};
+}
+
 }  // namespace ddprun::agent

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agent/coordination.h"
+#include "agent/desk/desk.h"
 #include "agent/hang/hang_limits.h"
 #include "agent/job_state.h"
 #include "agent/logs/job_event.h"
@@ -31,15 +32,6 @@ struct Prefork {
   bool python = false;       // the program is a script, and command.program its interpreter
   std::string imports = {};  // TemplateCommand::imports
   std::string learned = {};  // TemplateCommand::learned
-};
-
-// Where this node answers over HTTP (--metrics).
-struct MetricsOptions {
-  std::string address = {};                     // numeric
-  std::uint16_t port = 0;                       // 0: any free one
-  std::optional<rendezvous::Token> token = {};  // that a client must show; empty: none
-  bool page = false;                            // serve the job's page, too
-  std::string certificate = {}, key = {};       // their files, for https; empty: http
 };
 
 struct AgentOptions {
@@ -97,5 +89,6 @@ struct AgentOptions {
 std::set<int> signals_of(const AgentOptions& options);
 ReporterOptions reporter_options(const AgentOptions& options);
 EventJob event_job(const AgentOptions& options);
+DeskOptions desk_options(const AgentOptions& options);
 
 }  // namespace ddprun::agent

@@ -59,29 +59,16 @@ int Agent::still_running(int local_rank) const {
   return other == workers.end() ? local_rank : other->first;
 }
 
-// For events: 200 ms make five lines a second for each metric.
-void Agent::tell_metrics() {
-  if (!options_.logs.monitor) return;
-  for (const Metric& metric : options_.logs.monitor->take_metrics()) {
-    pushes_.measured(metric.name, metric.last);
-    job_events_.measured(metric);
-  }
-}
-
-// Only where a rule or a metric is about the workers' output.
-void Agent::watch_output() {
-  constexpr std::chrono::milliseconds kCheckEvery{200};
-  if (!options_.logs.monitor || !supervisor_.running_round()) return;
-  tell_metrics();
-  if (auto found = options_.logs.monitor->finding(); found && !output_finding_) {
-    output_finding_ = std::move(found);
-    reporter_.output_found(output_finding_->rule);
-    return dispatch(WorkerDying{seat_->round, still_running(output_finding_->local_rank), {.by_output = true}});
-  }
-  output_timer_.expires_after(kCheckEvery);
-  output_timer_.async_wait([this](const asio::error_code& error) {
-    if (!error) watch_output();
-  });
+RoundOutput::Hooks Agent::output_hooks() {
+  return {[this] { return supervisor_.running_round().has_value(); },
+          [this](const OutputWatch::Finding& found) {
+            reporter_.output_found(found.rule);
+            dispatch(WorkerDying{seat_->round, still_running(found.local_rank), {.by_output = true}});
+          },
+          [this](const Metric& metric) {
+            desk_.measured(metric.name, metric.last);
+            job_events_.measured(metric);
+          }};
 }
 
 // The worker has failed, whatever the signal does to it: its timer expired.

@@ -35,7 +35,8 @@ agent/status: rendezvous/base rendezvous/coordination
 agent/hang: agent/channel agent/process agent/stacks rendezvous/base rendezvous/coordination
 agent/faults: rendezvous/base rendezvous/coordination
 agent/machine: agent/diagnosis agent/process rendezvous/base rendezvous/coordination
-agent/desk: agent/http agent/http/page agent/process agent/push agent/status rendezvous/base rendezvous/coordination
+agent/desk: agent/channel agent/diagnosis agent/hang agent/http agent/http/page agent/process agent/push agent/stacks agent/status
+    rendezvous/base rendezvous/coordination rendezvous/peer
 agent/copies: rendezvous/base rendezvous/memory rendezvous/peer rendezvous/store
 agent: agent/channel agent/copies agent/desk agent/diagnosis agent/faults agent/hang agent/http agent/http/page agent/logs
     agent/machine agent/prefork agent/process agent/push agent/stacks agent/status rendezvous/base rendezvous/coordination rendezvous/memory

@@ -1,0 +1,230 @@
+#include "agent/desk/desk.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "agent/diagnosis/evidence.h"
+#include "agent/http/http_access.h"
+#include "agent/http/https.h"
+#include "agent/status/status_json.h"
+#include "rendezvous/peer/listen_socket.h"
+
+namespace ddprun::agent {
+namespace {
+
+constexpr const char* kOutOfReach = "the coordinator is out of reach now";
+
+// In our own control group, where it tells; else on the whole machine.
+std::optional<std::uint64_t> oom_kills() {
+  const OomCounts counts = read_oom_counts();
+  return counts.groups.empty() ? counts.machine : counts.groups.front().kills;
+}
+
+// As restarts are counted.
+std::string cause_of(const rendezvous::EndRound& end) {
+  if (!end.cause) return end.planned ? "planned" : "lost_node";
+  std::string name = rendezvous::name_of(end.cause->kind);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+std::string one_line(const nlohmann::json& status) {
+  return status.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+// A node whose workers have ended well is ready while it waits for the others: there is nothing to mend.
+HttpResponse readiness(const Desk::NodeState& node) {
+  if (node.succeeded) return {.body = "the job has ended well\n"};
+  if (node.running_round) return {.body = "round " + std::to_string(*node.running_round) + " runs\n"};
+  return http_line(503, "no round runs on this node, which is " + node.name);
+}
+
+}  // namespace
+
+Desk::Desk(asio::io_context& io, DeskOptions options, Hooks hooks)
+    : io_(io),
+      options_(std::move(options)),
+      hooks_(std::move(hooks)),
+      asked_stacks_(io),
+      asked_status_(io),
+      asked_acts_(io),
+      pushes_(io, options_.push, push_hooks()) {
+  if (options_.metrics || options_.push.otlp) {
+    measures_.emplace();
+    oom_kills_at_start_ = oom_kills();
+  }
+  if (options_.metrics) open_http();
+}
+
+JobPushes::Hooks Desk::push_hooks() {
+  return {[this](const auto& take) { collect_metrics(take); },
+          [this] { return hooks_.has_rank_0() ? std::optional(hooks_.report()) : std::nullopt; },
+          [this] { return hooks_.state().succeeded; }, [this](const std::string& sentence) { hooks_.say(sentence); }};
+}
+
+void Desk::open_http() {
+  const MetricsOptions& at = *options_.metrics;
+  const rendezvous::Listening listening = rendezvous::open_listener(at.address, at.port, {"the metrics", "--metrics"});
+  OpenTls tls;
+  if (!at.certificate.empty())
+    tls = https_server(at.certificate, at.key, [this](const std::string& sentence) { hooks_.say(sentence); });
+  http_.emplace(
+      io_, listening,
+      [this](const HttpRequest& request, const HttpServer::Answer& answer) { on_http(request, answer); }, HttpLimits(),
+      std::move(tls));
+}
+
+void Desk::open_socket() {
+  socket_.emplace(
+      io_, AgentAddress{geteuid(), getpid(), options_.push.run_id},
+      [this](const AgentSocket::Request& request, const AgentSocket::Reply& reply) { on_request(request, reply); });
+}
+
+std::optional<std::uint16_t> Desk::http_port() const { return http_ ? std::optional(http_->port()) : std::nullopt; }
+
+void Desk::start_page() {
+  if (!options_.metrics || !options_.metrics->page) return;
+  page_.emplace(io_, *http_, [this](const TakeStatus& take) { ask_for_status(take); });
+  page_->start();
+}
+
+void Desk::on_request(const AgentSocket::Request& request, const AgentSocket::Reply& reply) {
+  if (request.line == kAskStacks) return ask_for_stacks(reply);
+  if (request.line == kAskStatus)
+    return ask_for_status([reply](const nlohmann::json& status) { reply(one_line(status)); });
+  if (request.line.starts_with(kAskAct)) return ask_for_act(request, reply);
+  reply("");
+}
+
+// The kernel knows who asks here; elsewhere the token says that he may, and he says who he is.
+void Desk::ask_for_act(const AgentSocket::Request& request, const AgentSocket::Reply& reply) {
+  const auto answer = [reply](const ActAnswer& said) { reply(to_line(said)); };
+  auto parsed = parse_act(request.line);
+  if (const auto* why = std::get_if<std::string>(&parsed)) return answer({false, *why});
+  auto& act = std::get<rendezvous::Act>(parsed);
+  if (!request.by.empty()) act.by = request.by + " on " + options_.push.host;
+  const auto node = hooks_.node();
+  if (!node) return answer({false, kOutOfReach});
+  hooks_.send(rendezvous::ActWanted{*node, asked_acts_.begin(answer), std::move(act)});
+}
+
+void Desk::ask_for_stacks(const AgentSocket::Reply& reply) {
+  const auto node = hooks_.node();
+  if (!node) return reply("The coordinator is out of reach now.\n");
+  hooks_.send(rendezvous::StacksWanted{*node, asked_stacks_.begin(reply)});
+}
+
+// Without a coordinator a node still knows its own workers.
+void Desk::ask_for_status(const TakeStatus& take) {
+  const auto answer = [this, take](StatusAnswer status) {
+    add_self(status);
+    if (!status.job) status.nodes = {hooks_.report()};
+    take(to_json(status));
+  };
+  if (hooks_.state().over) return answer({.problem = "the job has ended here"});
+  const auto node = hooks_.node();
+  if (!node) return answer({.problem = kOutOfReach});
+  hooks_.send(rendezvous::StatusWanted{*node, asked_status_.begin(answer)});
+}
+
+void Desk::add_self(StatusAnswer& answer) const {
+  answer.run_id = options_.push.run_id;
+  answer.program = options_.program;
+  answer.host = options_.push.host;
+  answer.run_time = Clock::now() - started_;
+}
+
+// Whether it lives and is ready says nothing of the job, and who checks that has no token.
+void Desk::on_http(const HttpRequest& request, const HttpServer::Answer& answer) {
+  const MetricsOptions& at = *options_.metrics;
+  if (request.path == "/healthz") return answer({.body = "ok\n"});
+  if (request.path == "/readyz") return answer(readiness(hooks_.state()));
+  if (request.path == "/" && at.page) return answer(page_document());
+  if (const auto refusal = refusal_of(request, at.token, /*by_tls=*/!at.certificate.empty())) return answer(*refusal);
+  if (request.path == "/live" && page_) return page_->open(answer);
+  if (request.path == "/metrics")
+    return collect_metrics([answer, format = metrics_format(request.accept)](const MetricsValues& values) {
+      answer({.content_type = content_type(format), .body = metrics_text(values, format)});
+    });
+  if (request.path != "/status") return answer(http_line(404, "here are /metrics, /status, /healthz and /readyz"));
+  ask_for_status([answer](const nlohmann::json& status) {
+    answer({.content_type = "application/json", .body = one_line(status)});
+  });
+}
+
+// Those that come while the coordinator is asked get the same answer.
+void Desk::collect_metrics(TakeMetrics take) {
+  want_metrics_.push_back(std::move(take));
+  if (want_metrics_.size() > 1) return;
+  const auto node = hooks_.state().over ? std::nullopt : hooks_.node();
+  if (!node) return hand_out_metrics({});
+  const auto answer = [this](StatusAnswer status) { hand_out_metrics(std::move(status)); };
+  hooks_.send(rendezvous::StatusWanted{*node, asked_status_.begin(answer, /*job_only=*/true), /*job_only=*/true});
+}
+
+void Desk::hand_out_metrics(StatusAnswer status) {
+  status.nodes = {hooks_.report()};
+  add_self(status);
+  const NodeState node = hooks_.state();
+  const MetricsValues values{options_.push.version, node.running_round || node.succeeded, measures_now(),
+                             std::move(status)};
+  for (const TakeMetrics& take : std::exchange(want_metrics_, {})) take(values);
+}
+
+std::optional<JobMeasures> Desk::measures_now() {
+  if (!measures_) return {};
+  JobMeasures out = *measures_;
+  if (const auto kills = oom_kills(); kills && oom_kills_at_start_)
+    out.oom_kills = *kills - std::min(*kills, *oom_kills_at_start_);
+  hooks_.measure(out);
+  return out;
+}
+
+void Desk::waits_for_round(TimePoint now) {
+  if (measures_) measures_->waits_for_round(now);
+}
+
+void Desk::round_formed(int round) {
+  if (page_) page_->round_formed(round);
+}
+
+void Desk::workers_start(TimePoint now) {
+  workers_run_since_.reset();
+  pushes_.round_began(now);
+}
+
+void Desk::workers_run(TimePoint now) {
+  workers_run_since_ = now;
+  if (measures_) measures_->workers_run(now);
+}
+
+// Of the worker here with the lowest rank: by its beats, else by its reports.
+void Desk::looked(const std::map<int, WorkerSight>& seen) {
+  if (!measures_ || seen.empty()) return;
+  const WorkerSight& first = seen.begin()->second;
+  if (seen.begin()->first != 0 || !first.at || !workers_run_since_) return;
+  measures_->steps_done(first.steps_done, first.beats ? first.in_steps : *first.at - *workers_run_since_);
+}
+
+void Desk::failed(rendezvous::FailureClass kind) {
+  if (measures_) measures_->failed(kind);
+}
+
+void Desk::time_spent(const rendezvous::RoundSpent& spent) {
+  if (measures_) measures_->snapshot_stall += spent.save;
+}
+
+void Desk::round_ended(const rendezvous::EndRound& end, bool ours) {
+  if (measures_ && ours) measures_->round_ended(cause_of(end), Clock::now());
+  if (page_) page_->round_ended(end);
+}
+
+void Desk::job_ended(const rendezvous::Outcome& outcome) {
+  if (page_) page_->job_ended(outcome);
+}
+
+}  // namespace ddprun::agent

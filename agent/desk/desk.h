@@ -1,0 +1,116 @@
+// Who asks about the job is answered here: `ddprun status`, `stacks` and `ctl` at the agent's socket, and whoever reads
+// the HTTP port of --metrics. What other nodes know is asked of the coordinator. It also pushes what nobody asks for.
+//
+// For the thread of the io_context; hooks are called there.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <nlohmann/json_fwd.hpp>
+
+#include "agent/desk/job_page.h"
+#include "agent/desk/job_pushes.h"
+#include "agent/desk/metrics_options.h"
+#include "agent/hang/hang_watch.h"
+#include "agent/http/http_server.h"
+#include "agent/status/agent_socket.h"
+#include "agent/status/asked_acts.h"
+#include "agent/status/asked_stacks.h"
+#include "agent/status/asked_status.h"
+#include "agent/status/job_measures.h"
+#include "agent/status/metrics_text.h"
+#include "rendezvous/coordination/control_message.h"
+
+namespace ddprun::agent {
+
+struct DeskOptions {
+  std::string program = {};
+  std::optional<MetricsOptions> metrics = {};
+  PushOptions push = {};  // whose names of job, host and version are the desk's as well
+};
+
+class Desk {
+ public:
+  // What this node does.
+  struct NodeState {
+    std::optional<int> running_round = {};  // of which no end was decided
+    std::string name = {};                  // in words
+    bool succeeded = false;                 // the job has ended well
+    bool over = false;                      // it has ended, however, and so have the workers here
+  };
+  struct Hooks {
+    std::function<std::optional<rendezvous::NodeId>()> node;  // ours; empty: the coordinator is out of reach now
+    std::function<void(const rendezvous::FromAgent&)> send;
+    std::function<NodeState()> state;
+    std::function<rendezvous::NodeReport()> report;  // of this node
+    std::function<bool()> has_rank_0;
+    std::function<void(JobMeasures&)> measure;  // adds what others here count
+    std::function<void(const std::string& sentence)> say;
+  };
+  // Throws Error if the port of --metrics cannot be opened.
+  Desk(asio::io_context& io, DeskOptions options, Hooks hooks);
+
+  void open_socket();
+  std::optional<std::uint16_t> http_port() const;
+  void start_page();
+  void start_pushes() { pushes_.start(); }
+  // At the socket, or by the coordinator's authenticated connections.
+  void on_request(const AgentSocket::Request& request, const AgentSocket::Reply& reply);
+  // The coordinator's answers.
+  void on_message(const rendezvous::StacksOfNode& m) { asked_stacks_.take(m.serial, m.nodes, m.text); }
+  void on_message(const rendezvous::JobStatus& m) { asked_status_.take(m); }
+  void on_message(const rendezvous::StatusOfNode& m) { asked_status_.take(m); }
+  void on_message(const rendezvous::ActDone& m) { asked_acts_.take(m.serial, {m.done, m.text}); }
+
+  // What happens on this node, for those who read of it.
+  void waits_for_round(TimePoint now);
+  void round_formed(int round);
+  void workers_start(TimePoint now);
+  void workers_run(TimePoint now);  // all of them
+  void looked(const std::map<int, WorkerSight>& seen);
+  void failed(rendezvous::FailureClass kind);
+  void time_spent(const rendezvous::RoundSpent& spent);  // by a round that has ended here
+  // `ours`: this node has a seat in it.
+  void round_ended(const rendezvous::EndRound& end, bool ours);
+  void measured(const std::string& metric, double value) { pushes_.measured(metric, value); }
+  void job_ended(const rendezvous::Outcome& outcome);
+  // The last values; then calls `done`.
+  void push_last(const std::function<void()>& done) { pushes_.push_last(done); }
+
+ private:
+  using TakeMetrics = std::function<void(const MetricsValues&)>;
+  using TakeStatus = std::function<void(const nlohmann::json&)>;
+  void open_http();
+  void on_http(const HttpRequest& request, const HttpServer::Answer& answer);
+  void ask_for_stacks(const AgentSocket::Reply& reply);
+  void ask_for_status(const TakeStatus& take);
+  void ask_for_act(const AgentSocket::Request& request, const AgentSocket::Reply& reply);
+  void add_self(StatusAnswer& answer) const;
+  void collect_metrics(TakeMetrics take);
+  void hand_out_metrics(StatusAnswer status);
+  std::optional<JobMeasures> measures_now();
+  JobPushes::Hooks push_hooks();
+
+  asio::io_context& io_;
+  const DeskOptions options_;
+  const Hooks hooks_;
+  const TimePoint started_ = Clock::now();
+  std::optional<AgentSocket> socket_;
+  AskedStacks asked_stacks_;
+  AskedStatus asked_status_;
+  AskedActs asked_acts_;
+  std::optional<HttpServer> http_;
+  std::optional<JobPage> page_;
+  std::vector<TakeMetrics> want_metrics_;  // wait for the coordinator's answer
+  std::optional<JobMeasures> measures_;    // for metrics that somebody reads
+  std::optional<std::uint64_t> oom_kills_at_start_;
+  std::optional<TimePoint> workers_run_since_;
+  JobPushes pushes_;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,42 @@
+// How the workers of this node are, for those who ask: their figures, and their stacks.
+//
+// For the thread of the io_context; hooks are called there.
+#pragma once
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/channel/channel_page.h"
+#include "agent/stacks/take_stacks.h"
+#include "rendezvous/coordination/job_view.h"
+#include "rendezvous/coordination/round.h"
+
+namespace ddprun::agent {
+
+class NodeView {
+ public:
+  struct Hooks {
+    std::function<std::vector<rendezvous::Standing>()> standings;  // of the round's workers here, by a look now
+    std::function<std::optional<Duration>()> median_step;
+    std::function<std::optional<pid_t>(int local_rank)> running;  // empty: it has ended
+    std::function<Progress(int local_rank)> progress;
+    std::function<void(std::vector<pid_t>, Duration, AsyncStacks::OnTaken)> take_stacks;
+  };
+  explicit NodeView(std::string host, Hooks hooks) : host_(std::move(host)), hooks_(std::move(hooks)) {}
+
+  // `seat`: null: there was no round yet. `has_workers`: else their ranks are left out.
+  rendezvous::NodeReport report(const rendezvous::Seat* seat, bool has_workers) const;
+  // Calls back with the stacks of all workers that run, now or later; cut to what all nodes may send.
+  void take_stacks(const rendezvous::Seat& seat, const std::function<void(std::string text)>& taken) const;
+
+ private:
+  rendezvous::RankView view_of(const rendezvous::Standing& standing, int local_rank) const;
+
+  const std::string host_;
+  const Hooks hooks_;
+};
+
+}  // namespace ddprun::agent
