@@ -124,7 +124,7 @@ if $limits; then limits_of_window; exit; fi
 if $list && [ -n "$budget" ]; then planned_steps; exit; fi
 if $list; then known_steps; exit; fi
 for step in "${chosen[@]}"; do
-  known_steps | grep -qx -- "$step" || refuse "there is no step $step; --list names the steps."
+  known_steps | grep -x -- "$step" >/dev/null || refuse "there is no step $step; --list names the steps."
 done
 if [ -n "$budget" ]; then
   [ -n "$out" ] || refuse "--budget needs --out DIR, for its table and logs."

@@ -110,7 +110,7 @@ images() {
   peer_words=("$1" --size "$size" --classes "$classes" --width-divisor "$divisor" --batch-size "$batch" --precision bf16)
 }
 
-has_model() { "$GPU_CHECK_BIN/train" --help | grep -q "^  $1 "; }
+has_model() { "$GPU_CHECK_BIN/train" --help | grep "^  $1 " >/dev/null; }
 
 try_rate_resnet18() { images resnet18 256 && compare --channels-last --cudnn-benchmark; }
 
