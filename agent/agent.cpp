@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <system_error>
 #include <utility>
 
 #include <sys/prctl.h>

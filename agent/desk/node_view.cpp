@@ -51,8 +51,8 @@ rendezvous::RankView NodeView::view_of(const rendezvous::Standing& standing, int
   if (!pid) return out;
   out.pid = *pid;
   if (const auto stat = task_stat(*pid)) out.memory = stat->resident_bytes;
-  const TimePoint now = Clock::now();
   const Progress progress = hooks_.progress(local_rank);
+  const TimePoint now = Clock::now();  // not before the progress: no age is negative
   out.snapshot_step = progress.snapshot_step;
   if (progress.snapshot_at) out.snapshot_age = now - *progress.snapshot_at;
   out.snapshot_bytes = progress.snapshot_bytes;
