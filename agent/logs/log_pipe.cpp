@@ -160,7 +160,9 @@ struct LogPipes::State {
     const ssize_t size = ::read(stream->pipe.native_handle(), buffer.get(), kReadBytes);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return wait(stream);
     if (size <= 0) return close(stream);  // end of file, or EIO after a terminal's last writer has closed it
-    pass_on(*stream, {buffer.get(), static_cast<std::size_t>(size)});
+    const std::string_view bytes(buffer.get(), static_cast<std::size_t>(size));
+    pass_on(*stream, bytes);
+    if (stream->options.tap) stream->options.tap(bytes);
     show_hold_later(stream);
     if (stream->lines.holds_redraw()) show_later(stream);
     if (static_cast<std::size_t>(size) < kBusyStreamBytes) return pause(stream);
@@ -179,7 +181,6 @@ struct LogPipes::State {
   void pass_on(Stream& stream, std::string_view bytes) {
     ++progress;
     remember(stream, bytes);
-    if (stream.options.tap) stream.options.tap(bytes);
     to_file(stream, bytes);
     to_filtered(stream, [&](LineBuffer& lines, const std::string& prefix) { lines.take(bytes, prefix, scratch); });
     if (!stream.console) return;

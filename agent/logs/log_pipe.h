@@ -32,7 +32,8 @@ struct LogStream {
   LogLimit limit = {};
   std::filesystem::path filtered_file = {};  // shared: the lines, with their prefix, that contain any of `needles`
   std::vector<std::string> needles = {};
-  std::function<void(std::string_view bytes)> tap = {};  // gets all bytes, in the thread; empty: nobody does
+  std::function<void(std::string_view bytes)> tap =
+      {};  // gets all bytes, in the thread, once they are passed on; may be empty
 };
 
 class LogPipes {

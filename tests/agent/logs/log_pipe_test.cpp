@@ -3,6 +3,8 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#include <future>
+
 #include "tests/support/test.h"
 
 namespace {
@@ -47,6 +49,19 @@ TEST_CASE("the thread of the logs has let go of everything when they are gone", 
     }
     REQUIRE_FALSE(has_reader(pipe));
   }
+}
+
+TEST_CASE("a tap that takes long delays no output, and nobody who asks for the last lines", "[log_pipe]") {
+  const test::TempFolder folder;
+  std::promise<void> begun, may_end;
+  const auto tap = [&](std::string_view) { begun.set_value(), may_end.get_future().wait(); };
+  LogPipes logs;
+  const Fd pipe = logs.open({.round = 1, .remember_tail = true, .file = folder / "log", .tap = tap});
+  REQUIRE(write(pipe.get(), "line\n", 5) == 5);
+  begun.get_future().wait();
+  CHECK(test::read_file(folder / "log") == "line\n");
+  CHECK(logs.last_lines(1, 0) == std::vector<std::string>{"line"});
+  may_end.set_value();
 }
 
 TEST_CASE("nothing that a peer, a file or a worker wrote acts on the terminal when the agent speaks of it",
