@@ -525,7 +525,7 @@ void Agent::finish(const Finish& finish) {
   store_.close();
   timers_.close();
   pipes_.drain(kDrainLimit);
-  output_.tell_metrics();
+  output_.tell();
   job_events_.finished(outcome, account_.spent());
   desk_.job_ended(outcome);
   if (outcome.verdict == rendezvous::Verdict::interrupted && outcome.signal != SIGINT && !result_.finished)

@@ -120,7 +120,7 @@ class Agent {
   void report_failure(const ReportFailure& report);
   bool needs_last_lines(const rendezvous::ExitStatus& status) const;
   bool has_lived() const;  // the round, long enough to count as progress
-  std::optional<rendezvous::RuleMatch> rule_for(const rendezvous::Failure& failure) const;
+  std::optional<rendezvous::RuleMatch> rule_for(const rendezvous::Failure& failure);
   void signal_workers(int signal);
   void send_signal(int signal);
   void finish(const Finish& finish);

@@ -6,7 +6,7 @@
 
 #include "agent/agent.h"
 #include "agent/diagnosis/last_lines.h"
-#include "agent/diagnosis/pattern.h"
+#include "agent/diagnosis/rule_search.h"
 #include "agent/process/descendants.h"
 
 namespace ddprun::agent {
@@ -60,12 +60,13 @@ bool Agent::has_lived() const {
   return workers_run_since_ && Clock::now() - *workers_run_since_ >= options_.progress_after;
 }
 
-std::optional<rendezvous::RuleMatch> Agent::rule_for(const rendezvous::Failure& failure) const {
+std::optional<rendezvous::RuleMatch> Agent::rule_for(const rendezvous::Failure& failure) {
   if (const auto& found = output_.finding(); failure.status.by_output && found)
     return rendezvous::RuleMatch{found->rule.action, found->rule.place};
-  return first_match(options_.rules, failure.kind, failure.status, [&](const std::string& pattern) {
-    return found_in_lines(pattern, pipes_.last_lines(failure.round, failure.rank));
-  });
+  const RuleSearch search = search_rules(options_.rules, failure.kind, failure.status,
+                                         [&] { return pipes_.last_lines(failure.round, failure.rank); });
+  for (const rendezvous::FailureRule& rule : search.too_slow) reporter_.rule_too_slow(rule, failure.rank);
+  return search.match;
 }
 
 }  // namespace ddprun::agent

@@ -68,7 +68,8 @@ RoundOutput::Hooks Agent::output_hooks() {
           [this](const Metric& metric) {
             desk_.measured(metric.name, metric.last);
             job_events_.measured(metric);
-          }};
+          },
+          [this](const LineSearch::Wanted& dropped) { reporter_.pattern_dropped(dropped.whose, dropped.pattern); }};
 }
 
 // The worker has failed, whatever the signal does to it: its timer expired.

@@ -236,6 +236,17 @@ void Reporter::output_found(const OutputRule& rule) {
   output_rule_ = "the rule at " + rule.place + " is about it: " + conditions;
 }
 
+void Reporter::pattern_dropped(const std::string& whose, const std::string& pattern) {
+  pipes_.print("ddprun: " + whose +
+               " takes too long on the workers' lines and is no longer applied; simplify its pattern '" + pattern +
+               "'.\n");
+}
+
+void Reporter::rule_too_slow(const rendezvous::FailureRule& rule, int rank) {
+  pipes_.print("ddprun: the rule at " + rule.place + " takes too long on the last lines of rank " +
+               std::to_string(rank) + " and was not applied; simplify its pattern '" + rule.pattern + "'.\n");
+}
+
 void Reporter::timer_expired(int local_rank, const ExpiredTimer& timer) { timers_.emplace(local_rank, timer); }
 
 void Reporter::noticed(const rendezvous::Failure& failure) {

@@ -21,6 +21,7 @@
 #include "agent/worker_group.h"
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/control_message.h"
+#include "rendezvous/coordination/failure_rules.h"
 #include "rendezvous/coordination/round.h"
 
 namespace ddprun::agent {
@@ -79,6 +80,9 @@ class Reporter {
   // What somebody has done to the job by `ddprun ctl`. A new round says by whom itself.
   void act_carried_out(const rendezvous::ReportAct& report);
   void output_found(const OutputRule& rule);
+  void pattern_dropped(const std::string& whose, const std::string& pattern);
+  // On the last lines of a failed worker.
+  void rule_too_slow(const rendezvous::FailureRule& rule, int rank);
   void noticed(const rendezvous::Failure& failure);  // the round's first failure
   // Of a failure that was noticed.
   rendezvous::FailureClass class_of(const rendezvous::Failure& failure, bool progressed) const;

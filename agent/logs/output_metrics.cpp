@@ -28,18 +28,23 @@ std::optional<double> number_in(std::string_view text) {
   return value;
 }
 
-OutputMetrics::OutputMetrics(const std::vector<MetricDefinition>& definitions) {
-  for (const MetricDefinition& definition : definitions)
-    watched_.push_back({std::get<Pattern>(Pattern::compile(definition.pattern)), {.name = definition.name}});
+std::vector<LineSearch::Wanted> patterns_of(const std::vector<MetricDefinition>& definitions) {
+  std::vector<LineSearch::Wanted> out;
+  for (const auto& [name, pattern, place] : definitions)
+    out.push_back({pattern, "the metric " + name + " at " + place});
+  return out;
 }
 
-void OutputMetrics::take_line(std::string_view line) {
-  for (Watched& watched : watched_) {
-    const auto captured = watched.pattern.captured_in(line);
-    const auto value = captured ? number_in(*captured) : std::nullopt;
+OutputMetrics::OutputMetrics(const std::vector<MetricDefinition>& definitions) {
+  for (const MetricDefinition& definition : definitions) watched_.push_back({{.name = definition.name}});
+}
+
+void OutputMetrics::take_line(const Captures& captured) {
+  for (std::size_t i = 0; i < watched_.size(); ++i) {
+    const auto value = captured[i] ? number_in(*captured[i]) : std::nullopt;
     if (!value) continue;
-    add(*value, watched.metric);
-    watched.changed = true;
+    add(*value, watched_[i].metric);
+    watched_[i].changed = true;
   }
 }
 

@@ -1,6 +1,6 @@
 // Reads numbers from rank 0's output, such as a loss: the metrics of the job's file.
 //
-// A value: lines in, numbers out.
+// A value: what lines have in, numbers out.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/diagnosis/pattern.h"
+#include "agent/logs/line_search.h"
 
 namespace ddprun::agent {
 
@@ -25,18 +25,19 @@ struct Metric {
   std::uint64_t count = 0;     // of all rounds
 };
 
+// One for each definition.
+std::vector<LineSearch::Wanted> patterns_of(const std::vector<MetricDefinition>& definitions);
+
 class OutputMetrics {
  public:
-  // The patterns must be valid.
   explicit OutputMetrics(const std::vector<MetricDefinition>& definitions);
-  // A match that is not a number is left out.
-  void take_line(std::string_view line);
+  // `captured` by patterns_of() the definitions. What is not a number is left out.
+  void take_line(const Captures& captured);
   // Those with a new value since the last call, in the order of their definitions.
   std::vector<Metric> take_changed();
 
  private:
   struct Watched {
-    Pattern pattern;
     Metric metric;
     bool changed = false;
   };

@@ -1,5 +1,5 @@
 // Brings the workers' output, which the thread of LogPipes reads, to an OutputWatch and rank 0's to OutputMetrics,
-// which the agent asks.
+// which the agent asks. Lines are searched in that thread, outside the lock: the agent never waits for a pattern.
 #pragma once
 #include <functional>
 #include <memory>
@@ -11,11 +11,12 @@
 
 namespace ddprun::agent {
 
-// Thread-safe.
+// Thread-safe; all taps are one thread's.
 class OutputMonitor : public std::enable_shared_from_this<OutputMonitor> {
  public:
-  explicit OutputMonitor(std::vector<OutputRule> rules, const std::vector<MetricDefinition>& metrics = {})
-      : watch_(std::move(rules)), metrics_(metrics) {}
+  // The patterns must be valid.
+  explicit OutputMonitor(const std::vector<OutputRule>& rules, const std::vector<MetricDefinition>& metrics = {})
+      : rule_search_(patterns_of(rules)), metric_search_(patterns_of(metrics)), watch_(rules), metrics_(metrics) {}
 
   // `with_rank_0`: our local rank 0 is rank 0 of the job.
   void begin_round(int round, bool with_rank_0 = true);
@@ -25,13 +26,17 @@ class OutputMonitor : public std::enable_shared_from_this<OutputMonitor> {
   std::optional<OutputWatch::Finding> finding();
   // With new values since the last call.
   std::vector<Metric> take_metrics();
+  // That took too long, since the last call.
+  std::vector<LineSearch::Wanted> take_dropped();
 
  private:
   void take_line(int round, int local_rank, std::string_view line);
 
-  std::mutex mutex_;
+  LineSearch rule_search_, metric_search_;  // of the taps' thread
+  std::mutex mutex_;                        // guards what follows
   OutputWatch watch_;
   OutputMetrics metrics_;
+  std::vector<LineSearch::Wanted> dropped_;
   int round_ = 0;
   bool with_rank_0_ = false;
 };

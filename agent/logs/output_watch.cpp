@@ -3,7 +3,6 @@
 #include <strings.h>
 
 #include <cstdlib>
-#include <utility>
 
 namespace ddprun::agent {
 namespace {
@@ -31,12 +30,14 @@ std::optional<ValueTest> read_value_test(const std::string& text) {
   return ValueTest{text.front() == '>' ? ValueTest::By::above : ValueTest::By::below, {}, *number};
 }
 
-OutputWatch::OutputWatch(std::vector<OutputRule> rules) {
-  for (OutputRule& rule : rules) {
-    Watched watched{std::move(rule), {}};
-    if (!watched.rule.silent) watched.pattern = std::get<Pattern>(Pattern::compile(watched.rule.pattern));
-    rules_.push_back(std::move(watched));
-  }
+std::vector<LineSearch::Wanted> patterns_of(const std::vector<OutputRule>& rules) {
+  std::vector<LineSearch::Wanted> out;
+  for (const OutputRule& rule : rules) out.push_back({rule.pattern, "the rule at " + rule.place});
+  return out;
+}
+
+OutputWatch::OutputWatch(const std::vector<OutputRule>& rules) {
+  for (const OutputRule& rule : rules) rules_.push_back({rule});
 }
 
 void OutputWatch::begin_round() {
@@ -48,13 +49,15 @@ void OutputWatch::worker_ended(int local_rank) {
   for (Watched& watched : rules_) watched.bad_since.erase(local_rank);
 }
 
-void OutputWatch::take_line(int local_rank, std::string_view line, TimePoint now) {
+void OutputWatch::drop(std::size_t rule) { rules_[rule].bad_since.clear(); }
+
+void OutputWatch::take_line(int local_rank, const Captures& captured, TimePoint now) {
   last_line_at_ = now;
   last_writer_ = local_rank;
-  for (Watched& watched : rules_) {
-    const auto captured = watched.pattern ? watched.pattern->captured_in(line) : std::nullopt;
-    if (!captured) continue;
-    if (watched.rule.value.holds(*captured))
+  for (std::size_t i = 0; i < rules_.size(); ++i) {
+    Watched& watched = rules_[i];
+    if (!captured[i]) continue;
+    if (watched.rule.value.holds(*captured[i]))
       watched.bad_since.try_emplace(local_rank, now);
     else if (watched.rule.lasts > Duration::zero())  // else the bad line has been enough
       watched.bad_since.erase(local_rank);

@@ -6,11 +6,9 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <variant>
 #include <vector>
 
-#include "agent/diagnosis/pattern.h"
+#include "agent/logs/line_search.h"
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/failure_rules.h"
 
@@ -39,13 +37,17 @@ struct OutputRule {
   std::string text = {};   // as in the file: "line = 'loss (\S+)'\nvalue = \"nan\""
 };
 
+// One for each rule.
+std::vector<LineSearch::Wanted> patterns_of(const std::vector<OutputRule>& rules);
+
 class OutputWatch {
  public:
-  // The patterns must be valid.
-  explicit OutputWatch(std::vector<OutputRule> rules);
+  explicit OutputWatch(const std::vector<OutputRule>& rules);
   void begin_round();
   void worker_ended(int local_rank);  // what it wrote counts no longer
-  void take_line(int local_rank, std::string_view line, TimePoint now);
+  // `captured` by patterns_of() the rules.
+  void take_line(int local_rank, const Captures& captured, TimePoint now);
+  void drop(std::size_t rule);  // its pattern is searched for no longer
   struct Finding {
     int local_rank = 0;  // for silence the one that wrote the last line
     OutputRule rule;
@@ -56,7 +58,6 @@ class OutputWatch {
  private:
   struct Watched {
     OutputRule rule;
-    std::optional<Pattern> pattern;
     std::map<int, TimePoint> bad_since = {};  // by local rank
   };
   std::vector<Watched> rules_;

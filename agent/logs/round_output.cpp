@@ -19,14 +19,15 @@ void RoundOutput::worker_ended(int round, int local_rank) {
   if (monitor_) monitor_->worker_ended(round, local_rank);
 }
 
-void RoundOutput::tell_metrics() {
+void RoundOutput::tell() {
   if (!monitor_) return;
   for (const Metric& metric : monitor_->take_metrics()) hooks_.on_metric(metric);
+  for (const LineSearch::Wanted& dropped : monitor_->take_dropped()) hooks_.on_dropped(dropped);
 }
 
 void RoundOutput::watch() {
   if (!monitor_ || !hooks_.round_runs()) return;
-  tell_metrics();
+  tell();
   if (auto found = monitor_->finding(); found && !finding_) {
     finding_ = std::move(found);
     return hooks_.on_rule(*finding_);

@@ -20,6 +20,7 @@ class RoundOutput {
     std::function<bool()> round_runs;                          // and no end of it was decided
     std::function<void(const OutputWatch::Finding&)> on_rule;  // once in a round
     std::function<void(const Metric&)> on_metric;
+    std::function<void(const LineSearch::Wanted&)> on_dropped;  // its pattern took too long
   };
   // Without a monitor no rule and no metric is about output, and nothing is done.
   RoundOutput(asio::io_context& io, std::shared_ptr<OutputMonitor> monitor, Hooks hooks)
@@ -28,7 +29,7 @@ class RoundOutput {
   void begin_round(int round, bool with_rank_0);
   void worker_ended(int round, int local_rank);
   void watch();  // once all workers run, while the round does
-  void tell_metrics();
+  void tell();   // what is new of metrics, and of patterns that took too long
   const std::optional<OutputWatch::Finding>& finding() const { return finding_; }  // of the round
 
  private:

@@ -88,7 +88,7 @@ std::optional<RuleMatch> first_match(const std::vector<FailureRule>& rules, Fail
     if (!rule.classes.empty() && !rule.classes.contains(kind)) continue;
     if (!rule.exit_codes.empty() && !rule.exit_codes.contains(status.code)) continue;
     if (!rule.signals.empty() && !rule.signals.contains(status.signal)) continue;
-    if (!rule.pattern.empty() && !finds(rule.pattern)) continue;
+    if (!rule.pattern.empty() && !finds(rule)) continue;
     return RuleMatch{rule.action, rule.place};
   }
   return {};

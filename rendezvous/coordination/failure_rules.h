@@ -41,7 +41,7 @@ struct RuleMatch {
   friend bool operator==(const RuleMatch&, const RuleMatch&) = default;
 };
 
-using FindsPattern = std::function<bool(const std::string& pattern)>;
+using FindsPattern = std::function<bool(const FailureRule& rule)>;
 std::optional<RuleMatch> first_match(const std::vector<FailureRule>& rules, FailureClass kind, const ExitStatus& status,
                                      const FindsPattern& finds);
 

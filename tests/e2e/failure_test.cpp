@@ -194,6 +194,24 @@ TEST_CASE("output that a rule about it does not match lets the workers run") {
   CHECK(has(ended.out, "loss 11\nloss 9\nloss 12\nloss 8\n"));
 }
 
+TEST_CASE("a pattern that takes too long is told, and the other rules and the output are as without it") {
+  const TempFolder folder;
+  const std::string slow = " = '(a+)+[bc]'\naction = \"stop\"\n";
+  folder.write("job.toml", "[[rules]]\nline" + slow + "[[rules]]\nstderr" + slow +
+                               "[[rules]]\nstderr = 'gone'\naction = \"requeue\"\n");
+  const std::string line(16'000, 'a');
+  folder.write("line", line + "\n");
+  const Ended ended = run(
+      shell_job({"--config=job.toml"}, "for i in 1 2 3 4 5 6 7 8 9 10; do cat line >&2; done; echo gone >&2; exit 1"),
+      kLimit, {.cwd = folder.path()});
+  CHECK(ended == exited(75));
+  CHECK(has(ended.err, line));
+  CHECK(has(ended.err,
+            "ddprun: the rule at job.toml:1 takes too long on the workers' lines and is no longer applied; simplify "
+            "its pattern '(a+)+[bc]'.\n"));
+  CHECK(has(ended.err, "ddprun: the rule at job.toml:4 takes too long on the last lines of rank "));
+}
+
 TEST_CASE("a machine that does not pass its health check waits, with the reason, and takes part when it passes",
           "[sanitized]") {
   const TempFolder folder;

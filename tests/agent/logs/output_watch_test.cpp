@@ -1,5 +1,6 @@
 #include "agent/logs/output_watch.h"
 
+#include "agent/diagnosis/rule_search.h"
 #include "agent/logs/output_metrics.h"
 #include "agent/logs/output_monitor.h"
 #include "tests/support/test.h"
@@ -7,6 +8,8 @@
 namespace {
 
 const TimePoint t0{};
+const std::string letters(16'000, 'a');
+constexpr const char* kSlow = "(a+)+[bc]";
 
 OutputRule loss_rule(const std::string& value, Duration lasts) {
   return {.pattern = R"(loss[ =](\S+))", .value = *read_value_test(value), .lasts = lasts, .place = "loss"};
@@ -21,13 +24,13 @@ std::string place_at(const OutputWatch& watch, TimePoint now) {
 
 TEST_CASE("a value has to be bad in every line for the whole time", "[output_watch]") {
   OutputWatch watch({loss_rule("nan", 2min)});
-  watch.take_line(1, "step 1 loss=NaN", t0);
-  watch.take_line(1, "saved a snapshot", t0 + 1min);
+  watch.take_line(1, {"NaN"}, t0);
+  watch.take_line(1, {std::nullopt}, t0 + 1min);
   CHECK(place_at(watch, t0 + 2min - 1s).empty());
   CHECK(place_at(watch, t0 + 2min) == "loss/1");
-  watch.take_line(0, "step 1 loss 0.5", t0 + 2min);  // another rank's
+  watch.take_line(0, {"0.5"}, t0 + 2min);  // another rank's
   CHECK(place_at(watch, t0 + 2min) == "loss/1");
-  watch.take_line(1, "step 2 loss 0.5", t0 + 2min);
+  watch.take_line(1, {"0.5"}, t0 + 2min);
   CHECK(place_at(watch, t0 + 9min).empty());
 }
 
@@ -45,8 +48,8 @@ TEST_CASE("a value is compared as a number, and what is none is neither above no
 TEST_CASE("silence counts from the last line of any worker, and only after a first one", "[output_watch]") {
   OutputWatch watch({{.silent = 5min, .place = "silent"}});
   CHECK(place_at(watch, t0 + 1h).empty());
-  watch.take_line(0, "begins", t0);
-  watch.take_line(3, "step 1", t0 + 4min);
+  watch.take_line(0, {std::nullopt}, t0);
+  watch.take_line(3, {std::nullopt}, t0 + 4min);
   CHECK(place_at(watch, t0 + 9min - 1s).empty());
   CHECK(place_at(watch, t0 + 9min) == "silent/3");
   watch.begin_round();
@@ -70,23 +73,66 @@ TEST_CASE("lines arrive whole, however their bytes came, and those of an older r
   CHECK_FALSE(monitor.finding());
 }
 
-TEST_CASE("a pattern that takes too many steps does not match, and one that is wrong says where", "[output_watch]") {
-  const auto slow = Pattern::compile("(a+)+$");
-  CHECK_FALSE(std::get<Pattern>(slow).found_in(std::string(4'000, 'a') + "b"));
-  CHECK(std::get<Pattern>(slow).found_in("aaa"));
+TEST_CASE("a search has one budget for all offsets of a line, and a pattern that is wrong says where",
+          "[output_watch]") {
+  const auto captured = [](const std::string& pattern, const std::string& line) {
+    SearchBudget budget;
+    const auto found = std::get<Pattern>(Pattern::compile(pattern)).captured_in(line, budget);
+    return budget.spent() ? "too long" : found.value_or("none");
+  };
+  CHECK(captured(kSlow, letters) == "too long");
+  CHECK(captured("(.*a){20}b?[cd]", letters) == "too long");
+  CHECK(captured(R"(\w*?[bc])", letters) == "too long");  // from no offset alone
+  CHECK(captured("^(?:a|b)*", letters).size() == Pattern::kLineMax);
+  CHECK(captured(R"(\w+[:;])", letters) == "none");
+  CHECK(captured(kSlow, "aaab") == "aaa");
+  CHECK(captured(R"(\d+ of (\d+))", "7 of 9") == "9");
+  CHECK(captured(R"(\d+)", "rank 12") == "12");
   CHECK(std::get<Pattern::Invalid>(Pattern::compile("a(b")).why == "missing closing parenthesis (at character 4)");
-  CHECK(std::get<Pattern>(Pattern::compile(R"(\d+ of (\d+))")).captured_in("7 of 9") == "9");
-  CHECK(std::get<Pattern>(Pattern::compile(R"(\d+)")).captured_in("rank 12") == "12");
+}
+
+TEST_CASE("a pattern that takes too long on ten lines is told once and dropped, with what it had found",
+          "[output_watch]") {
+  const auto monitor = std::make_shared<OutputMonitor>(
+      std::vector<OutputRule>{{.pattern = kSlow, .place = "job.toml:1"}},
+      std::vector<MetricDefinition>{{.name = "loss", .pattern = kSlow, .place = "job.toml:4"}, {"x", "x=(.*)"}});
+  monitor->begin_round(1);
+  const auto tap = monitor->tap(1, 0);
+  tap("aab\n");
+  for (int line = 1; line < LineSearch::kTooLongMax; ++line) tap(letters + "\n");
+  CHECK(monitor->finding());
+  CHECK(monitor->take_dropped().empty());
+  tap(letters + "\n");
+  CHECK_FALSE(monitor->finding());
+  const auto dropped = monitor->take_dropped();
+  REQUIRE(dropped.size() == 2);
+  CHECK(dropped[0].whose == "the rule at job.toml:1");
+  CHECK(dropped[1].whose == "the metric loss at job.toml:4");
+  tap("aab\nx=1\n");
+  CHECK_FALSE(monitor->finding());
+  CHECK(monitor->take_dropped().empty());
+  CHECK(monitor->take_metrics().size() == 1);
+}
+
+TEST_CASE("the rules about a failure share one budget for all its last lines, and a slow one hides no other",
+          "[output_watch]") {
+  std::vector<std::string> lines(20, letters.substr(0, 300));
+  lines.push_back("NCCL error");
+  const RuleSearch search =
+      search_rules({{.pattern = R"(\w*?[bc])", .place = "slow"}, {.pattern = "NCCL", .place = "right"}},
+                   FailureClass::error, {.code = 1}, [&] { return lines; });
+  CHECK(search.match->place == "right");
+  REQUIRE(search.too_slow.size() == 1);
+  CHECK(search.too_slow[0].place == "slow");
 }
 
 TEST_CASE("metrics are the numbers that lines have, with their last, least and largest value", "[output_metrics]") {
-  OutputMetrics metrics(std::vector<MetricDefinition>{{.name = "loss", .pattern = "loss[ =](\\S+)"},
-                                                      {.name = "epoch", .pattern = "epoch (\\d+)"}});
+  OutputMetrics metrics(std::vector<MetricDefinition>{{.name = "loss"}, {.name = "epoch"}});
   CHECK(metrics.take_changed().empty());
-  metrics.take_line("epoch 1: loss=0.5");
-  metrics.take_line("loss nan");
-  metrics.take_line("loss is high");  // no number
-  metrics.take_line("loss 2e-1");
+  metrics.take_line({"0.5", "1"});
+  metrics.take_line({"nan", std::nullopt});
+  metrics.take_line({"is", std::nullopt});  // no number
+  metrics.take_line({"2e-1", std::nullopt});
   const auto changed = metrics.take_changed();
   REQUIRE(changed.size() == 2);
   CHECK(changed[0].name == "loss");
@@ -96,15 +142,15 @@ TEST_CASE("metrics are the numbers that lines have, with their last, least and l
   CHECK(changed[0].count == 3);
   CHECK(changed[1].last == 1);
   CHECK(metrics.take_changed().empty());
-  metrics.take_line("loss +0.7");
+  metrics.take_line({"+0.7", std::nullopt});
   REQUIRE(metrics.take_changed().size() == 1);
 }
 
 TEST_CASE("a metric that was never a number is nan at its least, too", "[output_metrics]") {
-  OutputMetrics metrics(std::vector<MetricDefinition>{{.name = "loss", .pattern = "loss (.*)"}});
-  metrics.take_line("loss nan ");
+  OutputMetrics metrics(std::vector<MetricDefinition>{{.name = "loss"}});
+  metrics.take_line({"nan "});
   CHECK(std::isnan(metrics.take_changed().at(0).least));
-  metrics.take_line("loss 1");
+  metrics.take_line({"1"});
   CHECK(metrics.take_changed().at(0).least == 1);
 }
 

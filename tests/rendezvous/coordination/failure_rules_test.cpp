@@ -4,7 +4,7 @@
 
 namespace {
 
-bool finds_nothing(const std::string&) { return false; }
+bool finds_nothing(const FailureRule&) { return false; }
 
 std::string place_of_match(const std::vector<FailureRule>& rules, FailureClass kind, const ExitStatus& status,
                            const FindsPattern& finds = finds_nothing) {
@@ -51,8 +51,8 @@ TEST_CASE("the first rule whose conditions all hold decides", "[rules]") {
   CHECK(place_of_match(rules, FailureClass::crash, {.signal = SIGSEGV}) == "signal");
   CHECK(place_of_match(rules, FailureClass::crash, {.signal = SIGBUS}) == "");
   CHECK(place_of_match(rules, FailureClass::error, {.code = 1}) == "class");
-  CHECK(place_of_match(rules, FailureClass::error, {.code = 1}, [](const std::string& p) { return p == "NCCL"; }) ==
-        "pattern");
+  CHECK(place_of_match(rules, FailureClass::error, {.code = 1},
+                       [](const auto& rule) { return rule.pattern == "NCCL"; }) == "pattern");
   CHECK(place_of_match(rules, FailureClass::hang, {.hung = true}) == "class");
 }
 
