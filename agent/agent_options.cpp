@@ -20,24 +20,28 @@ std::set<int> signals_of(const AgentOptions& options) {
   return signals;
 }
 
-ReporterOptions reporter_options(const AgentOptions& options) {
-  return {options.command.name,   options.command.program,    options.logs.host,
-          options.own_error_file, options.command.core_dumps, options.prints_end};
-}
-
-EventJob event_job(const AgentOptions& options) {
-  return {options.command.job.run_id,
-          options.role,
-          options.logs.host,
-          options.rdzv_backend,
-          std::filesystem::path(options.command.program).filename().string(),
-          options.requeues};
+Tell::Options tell_options(const AgentOptions& options) {
+  return {{options.command.name, options.command.program, options.logs.host, options.own_error_file,
+           options.command.core_dumps, options.prints_end},
+          {options.command.job.run_id, options.role, options.logs.host, options.rdzv_backend,
+           std::filesystem::path(options.command.program).filename().string(), options.requeues},
+          options.log_level,
+          options.event_log,
+          options.state,
+          options.stop.preempt_exit_code,
+          options.rules,
+          !options.meeting};
 }
 
 DeskOptions desk_options(const AgentOptions& options) {
   return {options.command.program,
           options.metrics,
           {options.otlp, options.kubeflow, options.version, options.logs.host, options.command.job.run_id}};
+}
+
+ContactOptions contact_options(const AgentOptions& options) {
+  return {options.meeting, options.join_timeout, options.stop.stop_grace,
+          options.rdzv_backend == "static" ? "--master-addr" : "--rdzv-endpoint"};
 }
 
 }  // namespace ddprun::agent

@@ -15,12 +15,12 @@
 #include <string_view>
 
 #include "agent/agent.h"
-#include "agent/job_state.h"
+#include "agent/link/waiting_message.h"
 #include "agent/process/exit_status.h"
 #include "agent/process/job_cookie.h"
 #include "agent/process/regular_file.h"
 #include "agent/process/topology.h"
-#include "agent/waiting_message.h"
+#include "agent/tell/job_state.h"
 #include "launcher/dry_run.h"
 #include "launcher/exit_codes.h"
 #include "launcher/inputs.h"

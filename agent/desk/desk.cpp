@@ -48,6 +48,7 @@ HttpResponse readiness(const Desk::NodeState& node) {
 Desk::Desk(asio::io_context& io, DeskOptions options, Hooks hooks)
     : io_(io),
       options_(std::move(options)),
+      view_(options_.push.host, std::move(hooks.view)),
       hooks_(std::move(hooks)),
       asked_stacks_(io),
       asked_status_(io),
@@ -62,8 +63,19 @@ Desk::Desk(asio::io_context& io, DeskOptions options, Hooks hooks)
 
 JobPushes::Hooks Desk::push_hooks() {
   return {[this](const auto& take) { collect_metrics(take); },
-          [this] { return hooks_.has_rank_0() ? std::optional(hooks_.report()) : std::nullopt; },
+          [this] { return view_.has_rank_0() ? std::optional(view_.report()) : std::nullopt; },
           [this] { return hooks_.state().succeeded; }, [this](const std::string& sentence) { hooks_.say(sentence); }};
+}
+
+void Desk::on_message(const rendezvous::TakeStacks& m) {
+  view_.take_stacks([this, m](std::string text) {
+    if (const auto node = hooks_.node())
+      hooks_.send(rendezvous::StacksTaken{*node, m.asker, m.serial, std::move(text)});
+  });
+}
+
+void Desk::on_message(const rendezvous::ReportStatus& m) {
+  if (const auto node = hooks_.node()) hooks_.send(rendezvous::NodeStatus{*node, m.asker, m.serial, view_.report()});
 }
 
 void Desk::open_http() {
@@ -122,7 +134,7 @@ void Desk::ask_for_stacks(const AgentSocket::Reply& reply) {
 void Desk::ask_for_status(const TakeStatus& take) {
   const auto answer = [this, take](StatusAnswer status) {
     add_self(status);
-    if (!status.job) status.nodes = {hooks_.report()};
+    if (!status.job) status.nodes = {view_.report()};
     take(to_json(status));
   };
   if (hooks_.state().over) return answer({.problem = "the job has ended here"});
@@ -167,7 +179,7 @@ void Desk::collect_metrics(TakeMetrics take) {
 }
 
 void Desk::hand_out_metrics(StatusAnswer status) {
-  status.nodes = {hooks_.report()};
+  status.nodes = {view_.report()};
   add_self(status);
   const NodeState node = hooks_.state();
   const MetricsValues values{options_.push.version, node.running_round || node.succeeded, measures_now(),

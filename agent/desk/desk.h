@@ -16,6 +16,7 @@
 #include "agent/desk/job_page.h"
 #include "agent/desk/job_pushes.h"
 #include "agent/desk/metrics_options.h"
+#include "agent/desk/node_view.h"
 #include "agent/hang/hang_watch.h"
 #include "agent/http/http_server.h"
 #include "agent/status/agent_socket.h"
@@ -47,10 +48,9 @@ class Desk {
     std::function<std::optional<rendezvous::NodeId>()> node;  // ours; empty: the coordinator is out of reach now
     std::function<void(const rendezvous::FromAgent&)> send;
     std::function<NodeState()> state;
-    std::function<rendezvous::NodeReport()> report;  // of this node
-    std::function<bool()> has_rank_0;
     std::function<void(JobMeasures&)> measure;  // adds what others here count
     std::function<void(const std::string& sentence)> say;
+    NodeView::Hooks view;
   };
   // Throws Error if the port of --metrics cannot be opened.
   Desk(asio::io_context& io, DeskOptions options, Hooks hooks);
@@ -61,7 +61,9 @@ class Desk {
   void start_pushes() { pushes_.start(); }
   // At the socket, or by the coordinator's authenticated connections.
   void on_request(const AgentSocket::Request& request, const AgentSocket::Reply& reply);
-  // The coordinator's answers.
+  // What the coordinator asks of this node for those who ask elsewhere, and its answers to those who asked here.
+  void on_message(const rendezvous::TakeStacks& m);
+  void on_message(const rendezvous::ReportStatus& m);
   void on_message(const rendezvous::StacksOfNode& m) { asked_stacks_.take(m.serial, m.nodes, m.text); }
   void on_message(const rendezvous::JobStatus& m) { asked_status_.take(m); }
   void on_message(const rendezvous::StatusOfNode& m) { asked_status_.take(m); }
@@ -98,6 +100,7 @@ class Desk {
 
   asio::io_context& io_;
   const DeskOptions options_;
+  const NodeView view_;
   const Hooks hooks_;
   const TimePoint started_ = Clock::now();
   std::optional<AgentSocket> socket_;

@@ -24,12 +24,19 @@ std::string cut(std::string text, int nodes) {
 
 }  // namespace
 
-rendezvous::NodeReport NodeView::report(const rendezvous::Seat* seat, bool has_workers) const {
+bool NodeView::has_rank_0() const {
+  const rendezvous::Seat* seat = hooks_.seat();
+  return seat && seat->first_rank == 0;
+}
+
+rendezvous::NodeReport NodeView::report() const {
   rendezvous::NodeReport out{.name = host_};
+  hooks_.complete(out);
+  const rendezvous::Seat* seat = hooks_.seat();
   if (!seat) return out;
   out.round = seat->round;
   out.group_rank = seat->group_rank;
-  if (!has_workers) return out;
+  if (!hooks_.has_workers()) return out;
   for (const rendezvous::Standing& one : hooks_.standings())
     out.ranks.push_back(view_of(one, one.rank - seat->first_rank));
   if (const auto step = hooks_.median_step())
@@ -67,24 +74,27 @@ rendezvous::RankView NodeView::view_of(const rendezvous::Standing& standing, int
   return out;
 }
 
-void NodeView::take_stacks(const rendezvous::Seat& seat, const std::function<void(std::string text)>& taken) const {
+void NodeView::take_stacks(const std::function<void(std::string text)>& taken) const {
+  const rendezvous::Seat* const seat = hooks_.seat();
+  if (!seat) return;
   std::vector<pid_t> pids;
   std::vector<std::string> headings;
   for (const rendezvous::Standing& one : hooks_.standings()) {
-    const std::optional<pid_t> pid = hooks_.running(one.rank - seat.first_rank);
+    const std::optional<pid_t> pid = hooks_.running(one.rank - seat->first_rank);
     if (one.activity == rendezvous::Activity::ended || !pid) continue;
     pids.push_back(*pid);
     headings.push_back("rank " + std::to_string(one.rank) + " on " + host_ + ", process " + std::to_string(*pid) +
                        ": " + in_words(one) + "\n");
   }
   if (pids.empty()) return taken("no worker runs on " + host_ + "\n\n");
-  hooks_.take_stacks(
-      std::move(pids), kStacksLimit,
-      [headings = std::move(headings), nodes = seat.group_world_size, taken](const std::vector<ProcessStacks>& stacks) {
-        std::string text;
-        for (std::size_t i = 0; i < headings.size(); ++i) text += headings[i] + to_text(stacks[i]) + "\n";
-        taken(cut(std::move(text), nodes));
-      });
+  hooks_.take_stacks(std::move(pids), kStacksLimit,
+                     [headings = std::move(headings), nodes = seat->group_world_size,
+                      taken](const std::vector<ProcessStacks>& stacks) {
+                       std::string text;
+                       for (std::size_t i = 0; i < headings.size(); ++i)
+                         text += headings[i] + to_text(stacks[i]) + "\n";
+                       taken(cut(std::move(text), nodes));
+                     });
 }
 
 }  // namespace ddprun::agent

@@ -19,6 +19,9 @@ namespace ddprun::agent {
 class NodeView {
  public:
   struct Hooks {
+    std::function<const rendezvous::Seat*()> seat;                 // of the current round; null: there was none yet
+    std::function<bool()> has_workers;                             // it has: else their ranks are left out
+    std::function<void(rendezvous::NodeReport&)> complete;         // adds what others here know
     std::function<std::vector<rendezvous::Standing>()> standings;  // of the round's workers here, by a look now
     std::function<std::optional<Duration>()> median_step;
     std::function<std::optional<pid_t>(int local_rank)> running;  // empty: it has ended
@@ -27,10 +30,11 @@ class NodeView {
   };
   explicit NodeView(std::string host, Hooks hooks) : host_(std::move(host)), hooks_(std::move(hooks)) {}
 
-  // `seat`: null: there was no round yet. `has_workers`: else their ranks are left out.
-  rendezvous::NodeReport report(const rendezvous::Seat* seat, bool has_workers) const;
-  // Calls back with the stacks of all workers that run, now or later; cut to what all nodes may send.
-  void take_stacks(const rendezvous::Seat& seat, const std::function<void(std::string text)>& taken) const;
+  rendezvous::NodeReport report() const;
+  bool has_rank_0() const;
+  // Calls back with the stacks of all workers that run, now or later; cut to what all nodes may send. Without a round
+  // it does not.
+  void take_stacks(const std::function<void(std::string text)>& taken) const;
 
  private:
   rendezvous::RankView view_of(const rendezvous::Standing& standing, int local_rank) const;

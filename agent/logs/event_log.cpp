@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "agent/process/process.h"
 #include "rendezvous/base/error.h"
 
 namespace ddprun::agent {
@@ -26,13 +27,34 @@ Fd open_file(const std::string& path) {
 
 }  // namespace
 
-EventLog::EventLog(const std::string& destination, Print console) : console_(std::move(console)) {
+struct EventLog::File {
+  explicit File(const std::string& place) : path(place), fd(open_file(place)) {}
+
+  std::string write(std::string line) {
+    if (std::exchange(torn, false)) line.insert(0, "\n");  // ends a line that was written only in part
+    ssize_t written = 0;
+    do written = ::write(fd.get(), line.data(), line.size());
+    while (written < 0 && errno == EINTR);
+    if (written < 0) return complaint(errno == EAGAIN ? "its reader is too slow" : std::strerror(errno));
+    torn = static_cast<std::size_t>(written) < line.size();
+    return torn ? complaint("there was no room for a whole line") : "";
+  }
+  std::string complaint(const std::string& why) const {
+    return "an event could not be written to " + path + ": " + why + ". The job goes on; events may be missing";
+  }
+
+  const std::string path;
+  const Fd fd;
+  bool torn = false;
+};
+
+EventLog::EventLog(const std::string& destination, Print console, FileThread& files)
+    : console_(std::move(console)), files_(files) {
   if (destination.empty() || destination == "null") return;
   if (destination == "console") {
     to_console_ = true;
   } else if (destination.starts_with(kFile)) {
-    path_ = destination.substr(kFile.size());
-    file_ = open_file(path_);
+    file_ = std::make_shared<File>(destination.substr(kFile.size()));
   } else {
     throw UsageError("--event-log-handler is '" + destination + "'", "there is no such handler",
                      "Pass null, console or file:PATH.");
@@ -43,19 +65,9 @@ void EventLog::write(const JobEvent& event) {
   if (!on()) return;
   std::string line = event_line(event);
   if (to_console_) return console_(line);
-  if (std::exchange(torn_, false)) line.insert(0, "\n");  // ends a line that was written only in part
-  ssize_t written = 0;
-  do written = ::write(file_.get(), line.data(), line.size());
-  while (written < 0 && errno == EINTR);
-  if (written < 0) return complain(errno == EAGAIN ? "its reader is too slow" : std::strerror(errno));
-  torn_ = static_cast<std::size_t>(written) < line.size();
-  if (torn_) complain("there was no room for a whole line");
-}
-
-void EventLog::complain(const std::string& why) {
-  if (std::exchange(complained_, true)) return;
-  console_("ddprun: an event could not be written to " + path_ + ": " + why +
-           ". The job goes on; events may be missing.\n");
+  const std::size_t bytes = line.size();
+  files_.post("the event log " + file_->path, bytes,
+              [file = file_, line = std::move(line)]() mutable { return file->write(std::move(line)); });
 }
 
 }  // namespace ddprun::agent

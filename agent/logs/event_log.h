@@ -1,10 +1,11 @@
 // Writes a job's events, one line each, to the console or to a file, or discards them.
 #pragma once
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "agent/logs/job_event.h"
-#include "agent/process/process.h"
+#include "agent/process/file_thread.h"
 
 namespace ddprun::agent {
 
@@ -13,23 +14,21 @@ class EventLog {
   using Print = std::function<void(const std::string&)>;
 
   // `destination`: "null" (or empty), "console", "file:PATH". The constructor opens the file to append; a line is one
-  // write, so that several agents may share it. `console` prints events and this log's own warning.
+  // write, by `files`, so that several agents may share it. `console` prints events. Both must outlive it.
   // Throws UsageError if the file cannot be opened, or the destination is none of these.
-  EventLog(const std::string& destination, Print console);
-  // Never throws, never waits for a reader. The first event that cannot be written causes one warning.
+  EventLog(const std::string& destination, Print console, FileThread& files);
+  // Never throws, never waits. The first event that cannot be written causes one warning.
   void write(const JobEvent& event);
   // False: nothing is written, so the caller need not build events.
   bool on() const { return to_console_ || file_; }
 
  private:
-  void complain(const std::string& why);
+  struct File;  // shared with the thread
 
-  std::string path_;
   Print console_;
+  FileThread& files_;
   bool to_console_ = false;
-  bool complained_ = false;
-  bool torn_ = false;
-  Fd file_;
+  std::shared_ptr<File> file_;
 };
 
 }  // namespace ddprun::agent

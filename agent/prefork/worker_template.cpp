@@ -326,6 +326,7 @@ std::string WorkerTemplate::obstacle() {
 
 void WorkerTemplate::begin_round() {
   usable_ = state_ == State::ready;
+  forks_took_ = {};
   if (!usable_) {
     if (running_) say_("the workers' template is not loaded yet: this round's workers are started without it");
     return;
@@ -340,6 +341,12 @@ void WorkerTemplate::begin_round() {
 
 std::optional<Spawned> WorkerTemplate::fork(const SpawnRequest& request) {
   if (!usable_) return {};
+  if (forks_took_ >= timing_.forks_max) {
+    usable_ = false;  // until the next round
+    say_("the workers' template forks too slowly: the rest of this round's workers is started without it");
+    return {};
+  }
+  const TimePoint began = Clock::now();
   ForkRequest wanted{.agent = getpid(),
                      .foreground_group = request.foreground_group,
                      .numbers = {},
@@ -355,6 +362,7 @@ std::optional<Spawned> WorkerTemplate::fork(const SpawnRequest& request) {
   const bool sent = text && pair.ours && send_with(socket_->native_handle(), fds);
   pair.theirs.reset();  // so that the end of the last other owner is seen
   const auto answer = sent ? answer_of(pair.ours.get(), timing_.fork_max) : std::nullopt;
+  forks_took_ += Clock::now() - began;
   Fd pidfd;
   if (answer && is_our_child(answer->first)) pidfd = Fd(static_cast<int>(syscall(SYS_pidfd_open, answer->first, 0)));
   if (!pidfd) {

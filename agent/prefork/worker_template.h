@@ -17,6 +17,7 @@
 #include "agent/prefork/loaded_files.h"
 #include "agent/process/process.h"
 #include "rendezvous/base/fd.h"
+#include "rendezvous/base/time.h"
 
 namespace ddprun::agent {
 
@@ -32,7 +33,8 @@ struct TemplateCommand {
 
 struct TemplateTiming {
   std::chrono::milliseconds load_max = std::chrono::minutes(5);
-  std::chrono::milliseconds fork_max = std::chrono::seconds(2);  // one that takes longer would delay the round
+  std::chrono::milliseconds fork_max = std::chrono::seconds(2);   // one that takes longer would delay the round
+  std::chrono::milliseconds forks_max = std::chrono::seconds(4);  // all of a round: the rest is started without it
 };
 
 class WorkerTemplate {
@@ -89,7 +91,8 @@ class WorkerTemplate {
   LoadedFiles files_;
   std::vector<std::string> harmless_files_;  // those that were open when there was no obstacle
   bool awaited_ = true, usable_ = false;
-  int failed_loads_ = 0;  // since one was ready
+  Duration forks_took_ = {};  // in this round
+  int failed_loads_ = 0;      // since one was ready
 };
 
 }  // namespace ddprun::agent

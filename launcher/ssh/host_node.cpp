@@ -23,7 +23,7 @@
 #include <optional>
 #include <random>
 
-#include "agent/signal_queue.h"
+#include "agent/round/signal_queue.h"
 #include "launcher/ssh/agent_command.h"
 #include "launcher/ssh/host_agent.h"
 #include "launcher/ssh/node_links.h"

@@ -15,7 +15,7 @@
 #include "agent/logs/console.h"
 #include "agent/process/children.h"
 #include "agent/process/keeper.h"
-#include "agent/signal_queue.h"
+#include "agent/round/signal_queue.h"
 #include "launcher/ssh/job_progress.h"
 #include "launcher/ssh/node_links.h"
 #include "launcher/ssh/repeated_lines.h"

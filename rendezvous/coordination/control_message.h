@@ -16,7 +16,7 @@
 
 namespace ddprun::rendezvous {
 
-constexpr int kControlProtocol = 11;
+constexpr int kControlProtocol = 12;
 
 // What all agents of one job have in common. Its run id is in the greeting already.
 struct Fingerprint {
@@ -42,6 +42,7 @@ struct Hello {
 struct Heartbeat {
   std::uint64_t number = 0;    // 1, 2, ...
   std::uint64_t answered = 0;  // the last one whose answer has come; 0: the welcome
+  Duration loop_stood = {};    // so long the agent's loop, which acts on orders, has done nothing that it was given
 };
 // The report on a failed worker, for people, by its agent.
 struct FailureText {
@@ -63,13 +64,15 @@ using FromAgent = std::variant<Hello, Heartbeat, FailureText, NodeReady, NodeCon
                                StacksWanted, StacksTaken, StatusWanted, NodeStatus, ActWanted, NodePace, NodeLearned,
                                NodeSpent, JobWasOver, VoteRequest, CoordinatorAnnouncement, ClientRequest>;
 
+constexpr std::chrono::seconds kLoopLimit{30};  // for an agent whose loop stands, though its link answers
 // The first message to an agent.
 struct Welcome {
-  std::string your_address;  // by which its connection reached us
-  Duration lease = {};       // after this long without contact to a quorum, its workers must be dead
-  int term = 0;              // the coordinator's
-  Duration quorum_age = {};  // time since the coordinator's last contact to a quorum
-  NodeId coordinator = 0;    // the node whose agent runs it; 0: none
+  std::string your_address;          // by which its connection reached us
+  Duration lease = {};               // after this long without contact to a quorum, its workers must be dead
+  int term = 0;                      // the coordinator's
+  Duration quorum_age = {};          // time since the coordinator's last contact to a quorum
+  NodeId coordinator = 0;            // the node whose agent runs it; 0: none
+  Duration loop_limit = kLoopLimit;  // a node whose loop has stood for this long is lost; its workers must be dead then
 };
 // The answer to a hello where there is no coordinator, and the last message of one that stops leading.
 struct Elsewhere {

@@ -46,6 +46,10 @@ CoordinatorClient::~CoordinatorClient() = default;
 
 bool CoordinatorClient::send(const FromAgent& message) {
   if (!welcomed_) return false;
+  if (!std::exchange(spoken_, true)) {
+    contact_ = std::max(*contact_, unspoken_contact_);
+    watch_lease();
+  }
   link_->send(encode(message));
   return true;
 }
@@ -90,6 +94,7 @@ void CoordinatorClient::cut(Duration time) {
 }
 
 void CoordinatorClient::send_hello(PeerConnection connection) {
+  if (stuck()) return try_again("this agent is stuck");
   link_ = std::make_unique<ControlLink>(std::move(connection),
                                         ControlLink::Hooks{[this](const std::string& message) { on_message(message); },
                                                            [this](const std::string& why) { try_again(why); }});
@@ -129,7 +134,10 @@ void CoordinatorClient::on_message(const ToAgent& message) {
     coordinator_ = {link_->remote_address(), place().port};
     coordinator_id_ = welcome->coordinator;
     welcomed_ = true;
+    spoken_ = !contact_;
+    unspoken_contact_ = TimePoint::min();
     lease_ = welcome->lease;
+    loop_limit_ = welcome->loop_limit;
     pause_ = kPauseFirst;
     referrals_ = 0;
     dialer_.stop();
@@ -137,9 +145,14 @@ void CoordinatorClient::on_message(const ToAgent& message) {
   const auto acknowledged = std::find_if(unanswered_.begin(), unanswered_.end(),
                                          [&](const auto& heartbeat) { return heartbeat.first == answered; });
   if (acknowledged != unanswered_.end() && welcomed_) {
-    contact_ = std::max(contact_.value_or(TimePoint::min()), acknowledged->second - quorum_age);
+    const std::optional<TimePoint> contact = acknowledged->second - quorum_age;
     unanswered_.erase(unanswered_.begin(), acknowledged + 1);
-    watch_lease();
+    if (!spoken_) {
+      unspoken_contact_ = std::max(unspoken_contact_, *contact);
+    } else {
+      contact_ = std::max(contact_, contact);
+      watch_lease();
+    }
   }
   if (const auto* welcome = std::get_if<Welcome>(&message)) {
     hooks_.on_connected(*welcome);
@@ -174,8 +187,22 @@ void CoordinatorClient::schedule_heartbeat() {
   heartbeat_timer_.async_wait(guarded([this](const std::error_code& error) {
     if (error || !welcomed_) return;
     unanswered_.emplace_back(++last_heartbeat_, Clock::now());
-    link_->send(encode(FromAgent(Heartbeat{last_heartbeat_, last_answer_})));
+    const Duration stood = loop_stood();
+    link_->send(encode(FromAgent(Heartbeat{last_heartbeat_, last_answer_, stood})));
+    if (stood >= loop_limit_) return isolate_stuck_agent();
     schedule_heartbeat();
+  }));
+}
+
+// With the heartbeat that it gets now, the coordinator calls this node lost, and closes the connection if it can.
+void CoordinatorClient::isolate_stuck_agent() {
+  contact_.reset();
+  spoken_ = true;
+  lease_timer_.cancel();
+  hooks_.on_isolated();
+  heartbeat_timer_.expires_after(lease_ / kHeartbeatsPerLease);
+  heartbeat_timer_.async_wait(guarded([this](const std::error_code& error) {
+    if (!error) try_again("this agent was stuck");
   }));
 }
 
@@ -184,6 +211,7 @@ void CoordinatorClient::watch_lease() {
   lease_timer_.async_wait(guarded([this](const std::error_code& error) {
     if (error) return;
     contact_.reset();
+    spoken_ = true;
     hooks_.on_isolated();
     if (link_) try_again("no heartbeat was answered within the lease");
   }));

@@ -2,7 +2,9 @@
 //
 // If another agent names the coordinator's address, it goes there. The lease runs from the sending of our last
 // heartbeat that the coordinator has acknowledged, so that both sides' clocks agree on the order in which leases end
-// without being compared.
+// without being compared. After a reconnection it goes on when the owner has sent something: until then the coordinator
+// does not know which workers are here, and may take them for dead. Each heartbeat says how long the agent's loop has
+// stood; once that is the limit, the coordinator calls this node lost, and it comes back when its loop does.
 //
 // For the thread of its io_context. Handlers are never called inside a function of ours, nor after our destruction.
 #pragma once
@@ -28,7 +30,8 @@ class CoordinatorClient {
     std::vector<ControlAddress> places;  // tried in turn
     PeerTrust trust;
     Hello hello;
-    std::shared_ptr<Resolver> names = {};  // empty: its own
+    std::shared_ptr<Resolver> names = {};       // empty: its own
+    std::function<Duration()> loop_stood = {};  // Heartbeat::loop_stood; empty: the loop is ours
   };
   // Why there is no connection. `gone`: the coordinator no longer listens where it did.
   struct Failure {
@@ -40,7 +43,8 @@ class CoordinatorClient {
     std::function<void(const Welcome&)> on_connected;
     std::function<void(const ToAgent&)> on_message;  // all but Welcome and Elsewhere
     std::function<void(const Elsewhere&)> on_elsewhere;
-    std::function<void()> on_isolated;               // no contact to a quorum for a lease; once, until connected
+    // No contact to a quorum for a lease, or the agent's loop has stood for its limit: once, until connected.
+    std::function<void()> on_isolated;
     std::function<void(const Failure&)> on_failure;  // an attempt or the connection failed
   };
   CoordinatorClient(asio::io_context& io, Options options, Hooks hooks);
@@ -49,6 +53,8 @@ class CoordinatorClient {
   // False, and nothing is sent, while there is no connection.
   bool send(const FromAgent& message);
   bool connected() const { return welcomed_; }
+  // The agent's loop has stood for its limit: no connection is made, and the agent can neither lead nor give up.
+  bool stuck() const { return loop_stood() >= loop_limit_; }
   // Closes the connection, and makes none for that long.
   void cut(Duration time);
   // The address by which we are connected; empty: not connected.
@@ -75,7 +81,9 @@ class CoordinatorClient {
   void redirect_to(const ControlAddress& coordinator);
   ControlAddress place() const;
   std::size_t count_places() const;
+  Duration loop_stood() const { return options_.loop_stood ? options_.loop_stood() : Duration::zero(); }
   void schedule_heartbeat();
+  void isolate_stuck_agent();
   void watch_lease();
   template <class Function>
   auto guarded(Function function);
@@ -94,9 +102,11 @@ class CoordinatorClient {
   int referrals_ = 0;  // in a row
   bool welcomed_ = false;
   TimePoint cut_until_ = {};
-  Duration lease_ = {};
+  Duration lease_ = {}, loop_limit_ = Duration::max();
   TimePoint heard_at_ = {};
   std::optional<TimePoint> contact_;  // when we sent the last heartbeat that was acknowledged
+  bool spoken_ = false;               // the owner has sent something by this connection, or no lease was running
+  TimePoint unspoken_contact_ = {};   // contact_ once it has
   std::uint64_t last_heartbeat_ = 0, last_answer_ = 0;
   std::vector<std::pair<std::uint64_t, TimePoint>> unanswered_;
   std::shared_ptr<const int> alive_ = std::make_shared<int>();  // expired for handlers still queued at destruction

@@ -69,6 +69,10 @@ class CoordinatorServer::Impl {
   void set_job_end(const Outcome& outcome) { referral_.set_end(outcome); }
   void offer_store(int round, const StoreGateway& store) { store_.emplace(round, store); }
 
+  TimePoint led_at() {
+    const std::lock_guard lock(mutex_);
+    return leads_ ? Clock::now() : led_at_;
+  }
   bool wait_until_left(std::chrono::milliseconds most) {
     std::unique_lock lock(mutex_);
     return left_.wait_for(lock, most, [this] { return all_left_; });
@@ -123,6 +127,8 @@ class CoordinatorServer::Impl {
   std::mutex mutex_;
   std::condition_variable left_;
   bool all_left_ = true;  // no agent is left that we lead or led
+  bool leads_ = false;
+  TimePoint led_at_ = {};
   std::thread thread_;
 };
 
@@ -224,8 +230,8 @@ void CoordinatorServer::Impl::admit(std::unique_ptr<ControlLink> link, const Hel
   probes_.on_agent(agent);
   update_presence();
   if (!coordinator()) return;
-  sessions_.send(id,
-                 Welcome{agent.host, options_.lease, coordinator()->term(), quorum_age(), options_.self.value_or(0)});
+  sessions_.send(id, Welcome{agent.host, options_.lease, coordinator()->term(), quorum_age(), options_.self.value_or(0),
+                             options_.loop_limit});
 }
 
 void CoordinatorServer::Impl::on_message(NodeId id, const std::string& bytes) {
@@ -262,6 +268,10 @@ void CoordinatorServer::Impl::on_message(NodeId id, const FromAgent& message) {
 
 void CoordinatorServer::Impl::on_heartbeat(NodeId id, const Heartbeat& message) {
   if (!coordinator()) return;
+  if (message.loop_stood >= options_.loop_limit) {
+    const auto stood = std::chrono::duration_cast<std::chrono::seconds>(message.loop_stood).count();
+    return lose(id, "its agent has been stuck for " + std::to_string(stood) + " s");
+  }
   liveness_.on_heartbeat(id, message, Clock::now());
   sessions_.send(id, HeartbeatAnswer{message.number, quorum_age(), orders_.attendance()});
 }
@@ -312,6 +322,7 @@ void CoordinatorServer::Impl::end_silent(TimePoint now) {
 
 void CoordinatorServer::Impl::update_presence() {
   const std::lock_guard lock(mutex_);
+  if (std::exchange(leads_, coordinator() != nullptr) && !leads_) led_at_ = Clock::now();
   all_left_ = sessions_.empty() && (!coordinator() || coordinator()->all_notified());
   left_.notify_all();
 }
@@ -339,6 +350,7 @@ void CoordinatorServer::set_job_end(const Outcome& outcome) {
 void CoordinatorServer::offer_store(int round, const StoreGateway& store) {
   impl_->post([this, round, store] { impl_->offer_store(round, store); });
 }
+TimePoint CoordinatorServer::led_at() const { return impl_->led_at(); }
 bool CoordinatorServer::wait_until_left(std::chrono::milliseconds most) { return impl_->wait_until_left(most); }
 
 }  // namespace ddprun::rendezvous

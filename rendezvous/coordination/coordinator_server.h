@@ -2,11 +2,11 @@
 // stay connected; elsewhere they are told where it is, ask for votes, or announce that they have been elected.
 //
 // While it leads, agents' messages go to the Coordinator, and its orders go to them. A node is lost when its connection
-// closes or it sends nothing for the lease. Its workers count as dead once its agent's port refuses connections, or
-// once the lease and a second are over, by which time it has ended them itself. The server stops leading when it has
-// had no contact to a quorum for the lease, when it hands over, and when an agent knows a later round than it does. If
-// it begins a job, and has formed no round yet, it waits instead: the agent that knows a round may be all that is left
-// of its job.
+// closes, it sends nothing for the lease, or its loop has stood for the loop limit. Its workers count as dead once its
+// agent's port refuses connections, or once the lease and a second are over, by which time it has ended them itself.
+// The server stops leading when it has had no contact to a quorum for the lease, when it hands over, and when an agent
+// knows a later round than it does. If it begins a job, and has formed no round yet, it waits instead: the agent that
+// knows a round may be all that is left of its job.
 //
 // It has its own thread, so that neither handshakes nor a thousand agents delay this node's supervisor.
 #pragma once
@@ -32,7 +32,7 @@ class CoordinatorServer {
     Fingerprint fingerprint;
     RoundPolicy policy;
     std::optional<NodeId> self = {};  // the agent's; empty: it coordinates without being a node
-    Duration lease = kLease;
+    Duration lease = kLease, loop_limit = kLoopLimit;
     std::function<void(const std::string& line)> log = {};
     // Another agent stands for election; answer from any thread.
     std::function<void(const VoteRequest&, std::function<void(const Vote&)> answer)> on_vote_request = {};
@@ -58,6 +58,9 @@ class CoordinatorServer {
   void set_newest(const RecordId& newest);
   // The job is over, for all: sent to agents that look for the coordinator.
   void set_job_end(const Outcome& outcome);
+
+  // When it led last: now, if it does. Its own agent may not have heard from it.
+  TimePoint led_at() const;
 
   void add_listener(const Listening& listening);  // from open_listener(); takes ownership
 

@@ -483,6 +483,7 @@ constexpr auto kHello = message<Hello>("hello", [](auto& a, auto& m) {
 constexpr auto kHeartbeat = message<Heartbeat>("heartbeat", [](auto& a, auto& m) {
   a("number", m.number);
   a("answered", m.answered);
+  a.milliseconds("loop_stood_ms", m.loop_stood);
 });
 constexpr auto kNodeReady = message<NodeReady>("ready", [](auto& a, auto& m) {
   a.sender(m.node);
@@ -589,6 +590,7 @@ constexpr auto kWelcome = message<Welcome>("welcome", [](auto& a, auto& m) {
   a("term", m.term);
   a.milliseconds("quorum_age_ms", m.quorum_age);
   a("coordinator", m.coordinator);
+  a.milliseconds("loop_limit_ms", m.loop_limit, {.least = 1});
 });
 constexpr auto kElsewhere = message<Elsewhere>("elsewhere", [](auto& a, auto& m) {
   a("term", m.term);

@@ -3,11 +3,11 @@
 //   world_load elastic|static AGENTS plain|token [failover]
 //     {"form": {...}, "failure": {...}, "failover": {...}}     (null: not asked for, or not within the limit)
 //
-// Each agent is the real one's way to its coordinator (agent/coordination.h): its control port with a thread of its
-// own, its connection, its part in an election, over real sockets. What it lacks are workers: they start and stop at
-// once. One process holds the coordinator's agent, one the agent that is elected when that one is killed, one the other
-// standbys of the round's record, the rest up to a thousand agents each. The first three run on the last core, as a
-// thousand agents on one core would keep a node waiting that has a core of its own; all others on the first one.
+// Each agent is the real one's way to its coordinator (agent/link/coordination.h): its control port with a thread of
+// its own, its connection, its part in an election, over real sockets. What it lacks are workers: they start and stop
+// at once. One process holds the coordinator's agent, one the agent that is elected when that one is killed, one the
+// other standbys of the round's record, the rest up to a thousand agents each. The first three run on the last core, as
+// a thousand agents on one core would keep a node waiting that has a core of its own; all others on the first one.
 //
 // Every connection has a source address of its own within 127.0.0.0/8, as the agents of as many machines have; else the
 // share of unauthenticated peers that one machine may have would be measured. The limit of descriptors is its parent's
@@ -36,7 +36,7 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <nlohmann/json.hpp>
 
-#include "agent/coordination.h"
+#include "agent/link/coordination.h"
 #include "rendezvous/base/overloaded.h"
 #include "tests/bench/loopback.h"
 #include "tests/support/free_port.h"
@@ -157,11 +157,12 @@ class Node {
     meeting.whose = {index == 0 ? Locality::local : Locality::remote};
     if (plan.token) meeting.credentials = std::get<Token>(Token::parse(kToken));
     if (plan.fixed_ranks || index < kStandbys) requested_rank_ = static_cast<int>(index);
-    coordination_ = make_remote_coordination(
-        io, plan.policy(), meeting,
-        {[this] { connected(); }, [this](const ToAgent& message) { on_message(message); },
-         [this] { ++shared->isolated, running_.reset(); }, [](const std::string&, bool) { ++shared->troubles; },
-         [](const std::string&, bool) { ++shared->ended; }, [](const std::string&) {}});
+    coordination_ =
+        make_remote_coordination(io, plan.policy(), meeting,
+                                 {[this] { connected(); }, [this](const ToAgent& message) { on_message(message); },
+                                  [this] { ++shared->isolated, running_.reset(); },
+                                  [](const std::string&, bool, TimePoint) { ++shared->troubles; },
+                                  [](const std::string&, bool) { ++shared->ended; }, [](const std::string&) {}});
   }
 
   void start(std::function<void()> on_joined) {

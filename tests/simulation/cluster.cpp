@@ -106,6 +106,7 @@ void Cluster::schedule_faults() {
   for (int i = 0; i < options_.kills; ++i) schedule_fault(&Cluster::kill_agent, i < options_.coordinator_faults);
   for (int i = 0; i < options_.cuts; ++i) schedule_fault(&Cluster::cut, i < options_.coordinator_faults);
   for (int i = 0; i < options_.leaves; ++i) schedule_fault(&Cluster::leave, i < options_.coordinator_faults);
+  for (int i = 0; i < options_.stalls; ++i) schedule_fault(&Cluster::stand, i < options_.coordinator_faults);
   for (int i = 0; i < options_.joins; ++i) net_.after(net_.milliseconds(options_.fault_period_ms), [this] { join(); });
   for (int i = 0; i < options_.acts; ++i) net_.after(net_.milliseconds(options_.fault_period_ms), [this] { act(); });
 }
@@ -233,6 +234,35 @@ void Cluster::leave(NodeId id) {
   signal(id, SIGTERM);
 }
 
+// What comes for the loop waits; its link, its workers and its coordinator go on.
+void Cluster::stand(NodeId id) {
+  if (stands(id)) return;
+  Node& self = node(id);
+  self.stands_since = net_.now();
+  self.stands_until = net_.now() + 1ms + net_.milliseconds(net_.chance(0.5) ? 10'000 : 60'000);
+  note(id, "its loop stands");
+  ++cuts_;
+  on_disturbance();
+  net_.after(self.stands_until - net_.now(), [this, id] { go_on(id); });
+}
+
+void Cluster::go_on(NodeId id) {
+  Node& self = node(id);
+  note(id, "its loop goes on");
+  while (!self.to_do.empty()) {
+    const std::function<void()> next = std::move(self.to_do.front());
+    self.to_do.pop_front();
+    next();
+  }
+  --cuts_;
+  on_disturbance();
+}
+
+void Cluster::on_loop(NodeId id, std::function<void()> what) {
+  if (!stands(id)) return what();
+  node(id).to_do.push_back(std::move(what));
+}
+
 // Uses the first free slot; but not at the first place if new nodes alone could form a round, and begin another job
 // before they are told that this one continues.
 void Cluster::join() {
@@ -258,7 +288,7 @@ void Cluster::act() {
                    .workers = 1 + net_.up_to(2)});
   if (changes_workers(acts_.back().kind) && net_.chance(0.3)) acts_.back().node.clear();
   const NodeId asked = any();
-  to_coordinator(asked, ActWanted{asked, static_cast<int>(acts_.size()) - 1, acts_.back()});
+  if (!stands(asked)) from_loop(asked, ActWanted{asked, static_cast<int>(acts_.size()) - 1, acts_.back()});
 }
 
 void Cluster::note_act(NodeId at, const ActDone& done) {
@@ -277,7 +307,7 @@ void Cluster::note_act(NodeId at, const ActDone& done) {
 // The job cannot continue here.
 void Cluster::abandon_job(NodeId id) {
   Node& self = node(id);
-  if (std::exchange(self.abandoned, true)) return;
+  if (!is_present(id) || self.end || std::exchange(self.abandoned, true)) return;
   note(id, "gives up the job");
   disconnect(id);
   dispatch(id, agent::Isolated{});
@@ -286,6 +316,7 @@ void Cluster::abandon_job(NodeId id) {
 
 // Called once its workers are gone.
 void Cluster::rejoin_as_new_node(NodeId id) {
+  if (stands(id)) return on_loop(id, [this, id] { rejoin_as_new_node(id); });
   Node& self = node(id);
   if (!is_present(id)) return;
   if (self.supervisor.round_with_workers()) return net_.after(50ms, [this, id] { rejoin_as_new_node(id); });
@@ -420,6 +451,7 @@ bool Cluster::answers(NodeId at) { return listens(at) && !node(at).host_down; }
 void Cluster::reach(NodeId id, NodeId at, int attempt, bool by_place) {
   Node& self = node(id);
   if (!is_present(id) || self.attempt != attempt) return;
+  if (is_stuck(id)) return try_again(id, kPause, false);
   const NodeId wanted = std::exchange(at, who_answers(at));
   if (!answers(at) || (by_place && !node(at).at_place)) return try_again(id, kPause, self.coordinator == wanted);
   self.link = net_.open(id, at);
@@ -460,15 +492,22 @@ void Cluster::try_again(NodeId id, Duration pause, bool gone, const RecordId& kn
   });
   self.first_place.on_failed_attempt(known, net_.now());
   if (self.end) set_leave_deadline(id);
-  elect(id, CoordinatorDisconnected{gone, self.heard_at});
+  elect(id, CoordinatorDisconnected{gone, self.leadership ? net_.now() : std::max(self.heard_at, self.led_at)});
   if (!is_present(id) || self.abandoned || self.end) return;
   lead_if_first(id);
-  // As the agent does without a coordinator.
-  if (!self.disconnected_since) self.disconnected_since = net_.now();
+  on_loop(id, [this, id, when = net_.now()] { without_coordinator(id, when); });
+}
+
+// As the agent does.
+void Cluster::without_coordinator(NodeId id, TimePoint when) {
+  Node& self = node(id);
+  if (!is_present(id) || self.abandoned || self.finished_with) return;
+  self.known = 0;
+  if (!self.disconnected_since) self.disconnected_since = when;
   if (self.supervisor.round_with_workers()) return;
   if (self.signal != 0) return dispatch(id, agent::JobEnded{{Verdict::interrupted, self.signal, "interrupted", {}}});
   const Duration patience = self.rejoined ? kNewJobLimit : self.seated ? kSearchLimit : kSearchLimitUnseated;
-  if (net_.now() - *self.disconnected_since < patience) return;
+  if (when - *self.disconnected_since < patience) return;
   dispatch(id, agent::JobEnded{{Verdict::out_of_reach, 0, "the coordinator could not be reached", {}}});
 }
 
@@ -486,6 +525,8 @@ void Cluster::on_welcome(NodeId id, const Welcome& welcome) {
   self.first_place.connected();
   self.heard_at = net_.now();
   self.answered = 0;
+  self.spoken = !self.contact || options_.bug == Bug::unspoken;
+  self.unspoken_contact = TimePoint::min();
   on_quorum_contact(id, 0, welcome.quorum_age);
   elect(id, CoordinatorConnected{welcome.term});
   if (self.coordinator != id) {
@@ -495,15 +536,20 @@ void Cluster::on_welcome(NodeId id, const Welcome& welcome) {
     self.announcing = self.led;
     announce(id, welcome.term, net_.now() + kAnnounceFor);
   }
-  self.disconnected_since.reset();
   schedule_heartbeat(id, self.attempt);
   self.leave_deadline = TimePoint::max();
   if (self.end) return to_coordinator(id, JobWasOver{id, *self.end});
-  if (const auto round = self.supervisor.round_with_workers())
-    to_coordinator(id, NodeBack{id, *round, self.offer});
-  else
-    to_coordinator(id, NodeReady{id, self.offer});
-  send_signal(id);
+  on_loop(id, [this, id, attempt = self.attempt] {
+    Node& there = node(id);
+    if (!is_present(id)) return;
+    there.disconnected_since.reset();
+    there.known = attempt;
+    if (const auto round = there.supervisor.round_with_workers())
+      from_loop(id, NodeBack{id, *round, there.offer});
+    else
+      from_loop(id, NodeReady{id, there.offer});
+    send_signal(id);
+  });
 }
 
 void Cluster::on_quorum_contact(NodeId id, std::uint64_t answered, Duration age) {
@@ -511,8 +557,10 @@ void Cluster::on_quorum_contact(NodeId id, std::uint64_t answered, Duration age)
   const auto heartbeat = self.heartbeats_sent.find(answered);
   if (heartbeat == self.heartbeats_sent.end()) return;
   self.answered = answered;
-  self.contact = std::max(self.contact.value_or(TimePoint::min()), heartbeat->second - age);
+  const std::optional<TimePoint> contact = heartbeat->second - age;
   self.heartbeats_sent.erase(self.heartbeats_sent.begin(), std::next(heartbeat));
+  if (!self.spoken) return void(self.unspoken_contact = std::max(self.unspoken_contact, *contact));
+  self.contact = std::max(self.contact, contact);
   watch_lease(id);
 }
 
@@ -521,8 +569,12 @@ void Cluster::schedule_heartbeat(NodeId id, int attempt) {
     Node& self = node(id);
     if (!is_present(id) || self.attempt != attempt || !self.welcome) return;
     self.heartbeats_sent[++self.last_heartbeat] = net_.now();
-    to_coordinator(id, Heartbeat{self.last_heartbeat, self.answered});
-    schedule_heartbeat(id, attempt);
+    to_coordinator(id, Heartbeat{self.last_heartbeat, self.answered, stood(id)});
+    if (!is_stuck(id)) return schedule_heartbeat(id, attempt);
+    isolate(id);
+    net_.after(kHeartbeatInterval, [this, id, attempt] {
+      if (node(id).attempt == attempt) try_again(id, kPause, false);
+    });
   });
 }
 
@@ -531,11 +583,21 @@ void Cluster::watch_lease(NodeId id) {
   net_.after(std::max(due - net_.now(), Duration::zero()), [this, id, due] {
     Node& self = node(id);
     if (!is_present(id) || !self.contact || *self.contact + kLease != due) return;
-    self.contact.reset();
     note(id, "no contact to a quorum for the lease");
-    if (options_.bug != Bug::no_lease) dispatch(id, agent::Isolated{});
+    if (options_.bug != Bug::no_lease) isolate(id);
     if (self.link) try_again(id, kPause, false);
   });
+}
+
+// If its loop stands, its link ends the workers.
+void Cluster::isolate(NodeId id) {
+  Node& self = node(id);
+  self.contact.reset();
+  self.spoken = true;
+  self.isolated = self.attempt - (self.welcome ? 0 : 1);  // not the one that is being made
+  const bool kills = stands(id) && options_.bug != Bug::standing;
+  dispatch(id, agent::Isolated{});
+  if (kills) signal_workers(id, SIGKILL);
 }
 
 void Cluster::on_elsewhere(NodeId id, const Elsewhere& referral, std::optional<NodeId> at, bool replaced) {
@@ -545,25 +607,39 @@ void Cluster::on_elsewhere(NodeId id, const Elsewhere& referral, std::optional<N
 }
 
 void Cluster::to_coordinator(NodeId id, const FromAgent& message) {
-  const Node& self = node(id);
+  Node& self = node(id);
   if (!self.welcome) return;
   const NodeId at = *self.coordinator;
+  if (!std::holds_alternative<Heartbeat>(message) && !std::exchange(self.spoken, true)) {
+    self.contact = std::max(*self.contact, self.unspoken_contact);
+    watch_lease(id);
+  }
   net_.send(self.link, at, [this, at, id, message] {
     if (listens(at)) on_message(at, id, message);
   });
 }
 
+// By the connection of which the loop knows.
+void Cluster::from_loop(NodeId id, const FromAgent& message) {
+  if (node(id).known == node(id).attempt) to_coordinator(id, message);
+}
+
 // A node that comes back repeats it.
 void Cluster::send_signal(NodeId id) {
   const int signal = node(id).signal;
-  if (signal == SIGINT) to_coordinator(id, JobInterrupted{id, signal});
-  if (signal == SIGTERM) to_coordinator(id, NodeLeaves{id, signal});
+  if (signal == SIGINT) from_loop(id, JobInterrupted{id, signal});
+  if (signal == SIGTERM) from_loop(id, NodeLeaves{id, signal});
 }
 
 void Cluster::on_message(NodeId id, const ToAgent& message) {
   Node& self = node(id);
   if (!is_present(id)) return;
   self.heard_at = net_.now();
+  const auto order = [&](const agent::Event& event) {
+    on_loop(id, [this, id, event, from = self.attempt] {
+      if (from > node(id).isolated || options_.bug == Bug::old_orders) dispatch(id, event);
+    });
+  };
   std::visit(overloaded{
                  [&](const HeartbeatAnswer& m) { on_quorum_contact(id, m.number, m.quorum_age); },
                  [&](const KeepRecord& m) {
@@ -582,14 +658,14 @@ void Cluster::on_message(NodeId id, const ToAgent& message) {
                    if (m.seat.group_rank == 0) open_store(id, {self.job, record});
                    self.seated = true;
                    seated_.insert(id);
-                   dispatch(id, agent::RoundFormed{m.seat});
+                   order(agent::RoundFormed{m.seat});
                  },
                  [&](const StartRound& m) {
                    elect(id, RoundBegan{m.round});
-                   dispatch(id, agent::RoundStarted{m.round});
+                   order(agent::RoundStarted{m.round});
                  },
                  [&](const EndRound& m) {
-                   dispatch(id, agent::RoundEnded{m.round, m.planned});
+                   order(agent::RoundEnded{m.round, m.planned});
                  },
                  [&](const EndJob& m) {
                    if (m.for_all) {
@@ -601,9 +677,11 @@ void Cluster::on_message(NodeId id, const ToAgent& message) {
                  },
                  [&](const AllNotified&) { self.all_notified = true; },
                  [&](const AskStandings& m) {
-                   if (m.round == self.round.id.round) send_standings(id);
+                   on_loop(id, [this, id, m] {
+                     if (m.round == node(id).round.id.round) send_standings(id);
+                   });
                  },
-                 [&](const BlameWorker& m) { blame(id, m); },
+                 [&](const BlameWorker& m) { on_loop(id, [this, id, m] { blame(id, m); }); },
                  [&](const KeepRange& m) {
                    elect(id, RecordResized{m.record, m.range});
                  },
@@ -656,7 +734,8 @@ void Cluster::execute(NodeId id, const ElectionAction& action, NodeId from) {
             Node& self = node(id);
             if (self.end)
               return void(self.leave_deadline = self.election.is_alone() ? net_.now() : self.leave_deadline);
-            if (a.certain) return abandon_job(id);
+            if (is_stuck(id)) return;
+            if (a.certain) return on_loop(id, [this, id] { abandon_job(id); });
             dispatch(id, agent::JobEnded{{Verdict::out_of_reach, 0, "the coordinator is gone or unreachable", {}}});
           },
       },
@@ -681,6 +760,7 @@ void Cluster::schedule_election(NodeId id) {
   net_.after(std::max(*deadline - net_.now(), Duration::zero()), [this, id, due = *deadline] {
     Node& self = node(id);
     if (self.election_tick_at == due) self.election_tick_at.reset();
+    if (is_stuck(id)) return net_.after(1s, [this, id] { schedule_election(id); });
     if (self.election.next_deadline() == due) elect(id, ElectionTick{});
   });
 }
@@ -743,6 +823,7 @@ void Cluster::stop_leading(NodeId id, const Elsewhere& referral, std::optional<N
   self.elsewhere.record = self.election.newest();
   self.elsewhere_at = at;
   if (!self.leadership) return;
+  self.led_at = net_.now();
   const Leadership leadership = std::move(*self.leadership);
   self.leadership.reset();
   for (const auto& [peer, one] : leadership.peers)
@@ -812,6 +893,7 @@ void Cluster::on_message(NodeId at, NodeId id, const FromAgent& message) {
                  [](const CoordinatorAnnouncement&) {},
                  [](const ClientRequest&) {},
                  [&](const Heartbeat& m) {
+                   if (m.loop_stood >= kLoopLimit) return lose(at, id, "its agent has been stuck", false);
                    if (const auto sent = peer.answers.find(m.answered); sent != peer.answers.end())
                      leadership.contact.answered(id, sent->second);
                    peer.answers[m.number] = net_.now();
@@ -1080,6 +1162,7 @@ void Cluster::schedule_coordinator_tick(NodeId at) {
 }
 
 void Cluster::dispatch(NodeId id, const agent::Event& event) {
+  if (stands(id)) return on_loop(id, [this, id, event] { dispatch(id, event); });
   Node& self = node(id);
   if (!is_present(id)) return;
   self.events.push_back(event);
@@ -1096,24 +1179,24 @@ void Cluster::execute(NodeId id, const agent::Action& action) {
   std::visit(overloaded{
                  [&](const agent::ConfirmRound& a) {
                    to_confirm_[{self.job, self.newest}].erase(id);
-                   to_coordinator(id, NodeConfirmed{id, a.round});
+                   from_loop(id, NodeConfirmed{id, a.round});
                  },
                  [&](const agent::StartWorkers& a) { start(id, a.seat); },
                  [&](const agent::SignalWorkers& a) { signal_workers(id, a.signal); },
                  [&](const agent::SweepLeftovers& a) { sweep(id, a.round); },
                  [&](const agent::ReportRunning& a) {
-                   to_coordinator(id, NodeRunning{id, a.round});
+                   from_loop(id, NodeRunning{id, a.round});
                  },
                  [&](const agent::ReportDone& a) {
-                   to_coordinator(id, NodeDone{id, a.round});
+                   from_loop(id, NodeDone{id, a.round});
                  },
                  [&](const agent::ReportFailure& a) {
                    note(id, "a worker fails");
-                   to_coordinator(id, WorkerFailed{{a.round, id, a.local_rank, 0, a.status}});
+                   from_loop(id, WorkerFailed{{a.round, id, a.local_rank, 0, a.status}});
                  },
                  [&](const agent::ReportInterrupted&) { send_signal(id); },
                  [&](const agent::Rejoin&) {
-                   to_coordinator(id, NodeReady{id, self.offer});
+                   from_loop(id, NodeReady{id, self.offer});
                  },
                  [&](const agent::Finish& a) { finish(id, a.outcome); },
                  [](const auto&) {},
@@ -1141,6 +1224,7 @@ void Cluster::finish(NodeId id, const Outcome& outcome) {
 
 // It stays until all know of the end; a coordinator stays until it has told them.
 void Cluster::leave_when_notified(NodeId id, TimePoint at_last) {
+  if (stands(id)) return on_loop(id, [this, id, at_last] { leave_when_notified(id, at_last); });
   Node& self = node(id);
   if (!is_present(id)) return;
   if (!may_leave(id) && net_.now() < at_last)
@@ -1155,6 +1239,7 @@ void Cluster::leave_when_notified(NodeId id, TimePoint at_last) {
 }
 
 void Cluster::exit_when_left(NodeId id, TimePoint at_last) {
+  if (stands(id)) return on_loop(id, [this, id, at_last] { exit_when_left(id, at_last); });
   Node& self = node(id);
   const bool left = !self.leadership || (self.leadership->coordinator.all_notified() && self.leadership->peers.empty());
   if (!left && net_.now() < at_last) return net_.after(100ms, [this, id, at_last] { exit_when_left(id, at_last); });

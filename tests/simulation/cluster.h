@@ -1,11 +1,12 @@
 // A job of many nodes in one thread: the real supervisors, elections, coordinators and stores, a clock that only the
 // simulation moves, and a seed that decides which node fails, when, and how long every message takes. The handling of
-// connections and leases is repeated here without sockets, as in agent/coordination.cpp and
+// connections and leases is repeated here without sockets, as in agent/link/job_link.cpp and
 // rendezvous/coordination/coordinator_server.cpp.
 #pragma once
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,7 +16,7 @@
 #include <tuple>
 #include <vector>
 
-#include "agent/supervisor.h"
+#include "agent/round/supervisor.h"
 #include "rendezvous/coordination/control_message.h"
 #include "rendezvous/coordination/coordinator.h"
 #include "rendezvous/coordination/election.h"
@@ -39,6 +40,9 @@ enum class Bug {
   no_quorum,        // a coordinator always believes it is in contact with a quorum
   no_confirmation,  // workers start as soon as their agent has its seat
   no_candidates,    // no node stands for election
+  standing,         // a link does not end the workers of an agent whose loop stands
+  unspoken,         // a connection counts as contact before the agent's loop has said which workers it has
+  old_orders,       // a loop that goes on carries out the orders of a connection that was out of reach for a lease
   old_keys,         // a node's store keeps the keys of the previous round
   no_waiting,       // a coordinator without a round stops for good if a node knows of one
   silent_end        // a node that was told the job's end leaves without telling the others
@@ -62,6 +66,7 @@ struct ClusterOptions {
   int fault_period_ms = 300'000;  // period of the faults, from the start
   int cuts = 0;                   // some nodes are unreachable for up to 20 s
   int leaves = 0;                 // SIGTERM to a node
+  int stalls = 0;                 // an agent's loop stands for up to a minute, and its link answers
   int joins = 0;                  // a new node joins; in a dead one's place, first of all at the job's first place
   int acts = 0;                   // what users do: restart, drain, admit, resize, add and remove workers
   int places = 1;                 // number of endpoints, those of the first nodes
@@ -169,7 +174,7 @@ class Cluster {
     int job = 0;  // of which it is a part
     RecordId newest;
     bool welcome = false;
-    TimePoint heard_at;
+    TimePoint heard_at, led_at;
     std::optional<TimePoint> contact, disconnected_since;
     std::uint64_t last_heartbeat = 0, answered = 0;
     std::map<std::uint64_t, TimePoint> heartbeats_sent;
@@ -180,6 +185,11 @@ class Cluster {
     std::optional<NodeId> elsewhere_at;
     std::optional<RoundStore> store;  // of the newest round in which it was the first node
     std::optional<StoreSession> store_session;
+    TimePoint stands_since, stands_until;     // its loop
+    std::deque<std::function<void()>> to_do;  // by its loop, when it goes on
+    int known = 0, isolated = 0;              // attempts: which connection its loop knows, the last that was isolated
+    bool spoken = false;                      // the loop has sent something by this connection, or no lease was running
+    TimePoint unspoken_contact;
     std::deque<agent::Event> events;  // queued while an action is carried out
     bool handling = false;
   };
@@ -206,6 +216,12 @@ class Cluster {
   void close_links(NodeId id);
   void cut(NodeId id);
   void leave(NodeId id);
+  void stand(NodeId id);
+  bool stands(NodeId id) { return net_.now() < node(id).stands_until; }
+  Duration stood(NodeId id) { return stands(id) ? net_.now() - node(id).stands_since : Duration::zero(); }
+  bool is_stuck(NodeId id) { return stood(id) >= kLoopLimit; }
+  void on_loop(NodeId id, std::function<void()> what);
+  void go_on(NodeId id);
   void join();
   void act();
   void note_act(NodeId at, const ActDone& done);
@@ -234,7 +250,10 @@ class Cluster {
   void schedule_heartbeat(NodeId id, int attempt);
   void watch_lease(NodeId id);
   void on_elsewhere(NodeId id, const Elsewhere& referral, std::optional<NodeId> at, bool replaced);
+  void isolate(NodeId id);
   void to_coordinator(NodeId id, const FromAgent& message);
+  void from_loop(NodeId id, const FromAgent& message);
+  void without_coordinator(NodeId id, TimePoint when);
   void send_signal(NodeId id);
   void on_message(NodeId id, const ToAgent& message);
 

@@ -44,6 +44,12 @@ ClusterOptions random_faults(std::uint64_t seed) {
   return options;
 }
 
+ClusterOptions standing_loops(std::uint64_t seed) {
+  ClusterOptions options = random_faults(seed);
+  options.stalls = 6;
+  return options;
+}
+
 ClusterOptions left_out_nodes(std::uint64_t seed) {
   ClusterOptions options = random_faults(seed);
   options.failure = 0.7;
@@ -79,6 +85,14 @@ ClusterOptions frequent_faults(std::uint64_t seed) {
   options.kills = 2;
   options.cuts = 12;
   options.coordinator_faults = 4;
+  return options;
+}
+
+ClusterOptions frequent_stalls(std::uint64_t seed) {
+  ClusterOptions options = frequent_faults(seed);
+  options.kills = options.leaves = options.coordinator_faults = 0;
+  options.cuts = 20;
+  options.stalls = 30;
   return options;
 }
 
@@ -162,6 +176,11 @@ TEST_CASE("one round runs at a time while nodes and coordinators are killed, cut
       .run([](std::uint64_t seed) { expect_no_failure(random_faults(seed)); });
 }
 
+TEST_CASE("one round runs at a time while agents' loops stand and their links answer", "[cluster]") {
+  Series("simulation: 1 to 9 agents, their loops stand, nodes come, go and die: invariants hold", 200, 10'000)
+      .run([](std::uint64_t seed) { expect_no_failure(standing_loops(seed)); });
+}
+
 TEST_CASE("healthy nodes always form a round, whoever is lost and returns empty, however late names and ports are",
           "[cluster]") {
   Series("simulation: 2 to 7 agents, who dies returns empty, names and ports are late: healthy nodes form a round", 200,
@@ -229,17 +248,22 @@ TEST_CASE("the simulation notices code that is wrong in one of these ways", "[cl
       {"a coordinator goes on without a quorum", Bug::no_quorum},
       {"workers start before all nodes have confirmed the round", Bug::no_confirmation},
       {"nobody stands for election where the coordinator is gone", Bug::no_candidates},
+      {"the workers of an agent whose loop stands are not ended", Bug::standing},
+      {"a connection counts before the agent has said which workers it has", Bug::unspoken},
+      {"a loop that goes on carries out orders of before", Bug::old_orders},
       {"workers see the keys that an earlier round left in the store", Bug::old_keys},
       {"a coordinator that begins stops for good where a node knows of a round", Bug::no_waiting},
       {"who was told the job's end leaves without a word to the others", Bug::silent_end},
   }));
   INFO(what);
-  const auto options = bug == Bug::no_waiting      ? restarting_nodes
-                       : bug == Bug::silent_end    ? coordinator_killed_at_end
+  const auto options = bug == Bug::no_waiting                           ? restarting_nodes
+                       : bug == Bug::silent_end                         ? coordinator_killed_at_end
+                       : bug >= Bug::standing && bug <= Bug::old_orders ? frequent_stalls
                        : bug == Bug::no_candidates ? random_faults  // with so many faults it may give up
                                                    : frequent_faults;
   bool is_detected = false;
-  for (std::uint64_t seed = 0; seed < 400 && !is_detected; ++seed) {
+  const std::uint64_t most = bug == Bug::unspoken ? 3000 : 400;  // few runs meet all that it takes
+  for (std::uint64_t seed = 0; seed < most && !is_detected; ++seed) {
     ClusterOptions changed = options(seed);
     changed.bug = bug;
     is_detected = failure_of(changed) != "";

@@ -29,7 +29,7 @@ void Cluster::hang(NodeId id) {
 void Cluster::send_standings(NodeId id) {
   const Node& self = node(id);
   const auto hanging = hanging_.find(self.round);
-  if (!self.store_session) return;
+  if (!self.store_session || stands(id)) return;
   std::vector<Standing> standings;
   for (const int local_rank : self.running) {
     Standing& one = standings.emplace_back(Standing{.rank = self.store_session->seat.first_rank + local_rank});
@@ -40,7 +40,7 @@ void Cluster::send_standings(NodeId id) {
     one.age = std::max(kOverdueAfter, net_.now() - self.store_session->trains_since);
     one.overdue = true;
   }
-  to_coordinator(id, NodeStandings{id, self.round.id.round, std::move(standings)});
+  from_loop(id, NodeStandings{id, self.round.id.round, std::move(standings)});
 }
 
 void Cluster::blame(NodeId id, const BlameWorker& blamed) {

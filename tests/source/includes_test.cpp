@@ -32,28 +32,32 @@ agent/http/page:
 agent/http: agent/process rendezvous/base rendezvous/peer
 agent/push: agent/http rendezvous/base
 agent/status: rendezvous/base rendezvous/coordination
-agent/hang: agent/channel agent/process agent/stacks rendezvous/base rendezvous/coordination
-agent/faults: rendezvous/base rendezvous/coordination
+agent/hang: agent/channel agent/logs agent/process agent/stacks rendezvous/base rendezvous/coordination
+agent/faults: rendezvous/coordination
 agent/machine: agent/diagnosis agent/process rendezvous/base rendezvous/coordination
-agent/desk: agent/channel agent/diagnosis agent/hang agent/http agent/http/page agent/process agent/push agent/stacks agent/status
-    rendezvous/base rendezvous/coordination rendezvous/peer
-agent/copies: rendezvous/base rendezvous/memory rendezvous/peer rendezvous/store
-agent: agent/channel agent/copies agent/desk agent/diagnosis agent/faults agent/hang agent/http agent/http/page agent/logs
-    agent/machine agent/prefork agent/process agent/push agent/stacks agent/status rendezvous/base rendezvous/coordination rendezvous/memory
-    rendezvous/peer rendezvous/prefork rendezvous/store rendezvous/store/proxy
+agent/desk: agent/channel agent/diagnosis agent/hang agent/http agent/http/page agent/process agent/push agent/stacks
+    agent/status rendezvous/base rendezvous/coordination rendezvous/peer
+agent/copies: rendezvous/base rendezvous/coordination rendezvous/memory rendezvous/peer rendezvous/store
+agent/link: agent/logs agent/process rendezvous/base rendezvous/coordination rendezvous/peer rendezvous/store/proxy
+agent/round: agent/channel agent/copies agent/link agent/logs agent/prefork agent/process rendezvous/base
+    rendezvous/coordination rendezvous/memory rendezvous/peer rendezvous/store rendezvous/store/proxy
+agent/tell: agent/channel agent/diagnosis agent/hang agent/link agent/logs agent/process agent/round agent/stacks
+    rendezvous/base rendezvous/coordination
+agent: agent/channel agent/desk agent/faults agent/hang agent/link agent/logs agent/machine agent/process agent/push
+    agent/round agent/tell rendezvous/base rendezvous/peer
 launcher/view: rendezvous/base
 launcher/settings: rendezvous/base
 launcher/scheduler: launcher/settings rendezvous/base
 launcher/jobs: agent/process launcher/settings rendezvous/base
 launcher/jobs/places: launcher/jobs launcher/settings rendezvous/base
-launcher/ssh: agent agent/logs agent/process launcher/settings rendezvous/base rendezvous/coordination
+launcher/ssh: agent/logs agent/process agent/round launcher/settings rendezvous/base rendezvous/coordination
     rendezvous/peer
 launcher/report: rendezvous/base rendezvous/coordination
 launcher/chaos: launcher/settings launcher/view rendezvous/base rendezvous/coordination
-launcher: agent agent/diagnosis agent/hang agent/http agent/http/page agent/logs agent/machine agent/process agent/push
-    agent/stacks agent/status launcher/chaos launcher/jobs launcher/jobs/places launcher/report launcher/scheduler
-    launcher/settings launcher/ssh launcher/view rendezvous/base rendezvous/channel rendezvous/coordination
-    rendezvous/peer
+launcher: agent agent/diagnosis agent/hang agent/http agent/http/page agent/link agent/logs agent/machine
+    agent/process agent/push agent/status agent/tell launcher/chaos launcher/jobs launcher/jobs/places launcher/report
+    launcher/scheduler launcher/settings launcher/ssh launcher/view rendezvous/base rendezvous/channel
+    rendezvous/coordination rendezvous/peer
 trainer/include/ddprun:
 trainer/ddp/group: trainer/include/ddprun rendezvous/base rendezvous/channel rendezvous/peer rendezvous/store
 trainer/ddp/collectives: trainer/include/ddprun rendezvous/base rendezvous/channel trainer/ddp/group

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "agent/process/exit_status.h"
-#include "agent/supervisor.h"
+#include "agent/round/supervisor.h"
 
 namespace ddprun::test {
 namespace {

@@ -1,13 +1,13 @@
 // Transcripts of a supervisor: events in, actions out, in a readable form.
 //
-// A file has blocks: lines of events (text form of agent/events.h, "+25s" advances the clock), "----", the actions that
-// follow. A first line "policy stop_grace=5 peer_exit_timeout=30" sets values other than the defaults. DDPRUN_UPDATE=1
-// in the environment rewrites the actions; review the diff.
+// A file has blocks: lines of events (text form of agent/round/events.h, "+25s" advances the clock), "----", the
+// actions that follow. A first line "policy stop_grace=5 peer_exit_timeout=30" sets values other than the defaults.
+// DDPRUN_UPDATE=1 in the environment rewrites the actions; review the diff.
 #pragma once
 #include <filesystem>
 #include <string>
 
-#include "agent/events.h"
+#include "agent/round/events.h"
 #include "rendezvous/base/time.h"
 
 namespace ddprun::test {

@@ -37,10 +37,14 @@ struct Console {
   EventLog::Print print() {
     return [this](const std::string& line) { lines.push_back(line); };
   }
+  FileThread files{print()};
 };
 
 std::string refusal(const std::string& destination) {
-  return error_text<UsageError>([&] { EventLog(destination, {}); });
+  return error_text<UsageError>([&] {
+    Console console;
+    EventLog(destination, {}, console.files);
+  });
 }
 
 }  // namespace
@@ -88,19 +92,20 @@ TEST_CASE("events are appended to their file, each with one write", "[events]") 
   const TempFolder folder;
   folder.write("events", "earlier\n");
   Console console;
-  EventLog log("file:" + (folder / "events").string(), console.print());
+  EventLog log("file:" + (folder / "events").string(), console.print(), console.files);
   CHECK(log.on());
   log.write(failure());
   log.write(failure());
+  REQUIRE(console.files.drain(20s));
   CHECK(test::read_file(folder / "events") == "earlier\n" + event_line(failure()) + event_line(failure()));
   CHECK(console.lines.empty());
 }
 
 TEST_CASE("events for the console go where ddprun's own lines go, and none for null", "[events]") {
   Console console;
-  EventLog("console", console.print()).write(failure());
+  EventLog("console", console.print(), console.files).write(failure());
   CHECK(console.lines == std::vector<std::string>{event_line(failure())});
-  EventLog null("null", console.print());
+  EventLog null("null", console.print(), console.files);
   CHECK_FALSE(null.on());
   null.write(failure());
   CHECK(console.lines.size() == 1);
@@ -120,12 +125,12 @@ TEST_CASE("an event log that cannot be had is refused in a sentence before the j
 
 TEST_CASE("a full disk costs events and one complaint, not the job", "[events]") {
   Console console;
-  EventLog log("file:/dev/full", console.print());
+  EventLog log("file:/dev/full", console.print(), console.files);
   for (int i = 0; i < 3; ++i) log.write(failure());
-  REQUIRE(console.lines.size() == 1);
-  CHECK(console.lines.front() ==
-        "ddprun: an event could not be written to /dev/full: No space left on device. The job goes on; events may be "
-        "missing.\n");
+  REQUIRE(console.files.drain(20s));
+  CHECK(console.lines ==
+        std::vector<std::string>{"an event could not be written to /dev/full: No space left on device. "
+                                 "The job goes on; events may be missing"});
 }
 
 TEST_CASE("a job's end is one line of JSON", "[job_end]") {

@@ -42,6 +42,7 @@ struct Place {
                                                                             .policy = policy,
                                                                             .self = self,
                                                                             .lease = lease,
+                                                                            .loop_limit = lease,
                                                                             .log = [](const std::string&) {}});
     server->lead();
   }
@@ -61,8 +62,11 @@ class Agent {
       : listening_(open_listener("127.0.0.1", 0)), name_(own.own.name) {
     client_ = std::make_unique<CoordinatorClient>(
         io_,
-        CoordinatorClient::Options{
-            {{"localhost", place.port}}, std::move(own), Hello{std::move(job), listening_.port, {}}},
+        CoordinatorClient::Options{{{"localhost", place.port}},
+                                   std::move(own),
+                                   Hello{std::move(job), listening_.port, {}},
+                                   {},
+                                   [this] { return stood; }},
         CoordinatorClient::Hooks{[](const Welcome&) {}, [this](const ToAgent& message) { on_message(message); },
                                  [this](const Elsewhere&) { elsewhere_ = true; }, [this] { isolated_ = true; },
                                  [this](const CoordinatorClient::Failure& failure) { failure_ = failure.why; }});
@@ -112,6 +116,9 @@ class Agent {
   const std::string& failure() const { return failure_; }
   const std::optional<Round>& record() const { return record_; }
   bool connected() const { return client_->connected(); }
+  void reconnect() { client_->cut(1ms); }
+
+  Duration stood = {};  // its loop
 
  private:
   void on_message(const ToAgent& message) {
@@ -135,6 +142,13 @@ class Agent {
 };
 
 using Agents = std::vector<Agent*>;
+
+// The other one goes on as well.
+template <class Done>
+bool run_until(Agent& agent, Agent& other, Done done, Duration limit = kLimit) {
+  const auto end = Clock::now() + limit;
+  return agent.until([&] { return other.idle(1ms), done() || Clock::now() > end; }) && done();
+}
 
 template <class Order>
 void all_receive(const Agents& agents) {
@@ -307,6 +321,34 @@ TEST_CASE("silence for the lease loses a node, and isolates its agent", "[contro
   REQUIRE(two.until([&] { return two.connected(); }));  // it is back
   two.send(NodeBack{0, 1, {.name = "two"}});
   CHECK(two.receive<EndRound>().round == 1);
+  CHECK_FALSE(one.isolated());
+}
+
+TEST_CASE("a node whose loop stands too long is lost, though its link beats, and is back when its loop is",
+          "[control]") {
+  Place place(nodes(1, 2), 2s);
+  Agent one(place, "one"), two(place, "two");
+  seat({&one, &two});
+  two.stood = 1s;
+  CHECK_FALSE(run_until(
+      two, one, [&] { return two.isolated(); }, 1s));
+  two.stood = 3s;
+  REQUIRE(run_until(two, one, [&] { return two.isolated(); }));
+  CHECK(one.receive<EndRound>().reason == "two (127.0.0.1) was lost: its agent has been stuck for 3 s");
+  CHECK_FALSE(run_until(
+      two, one, [&] { return two.connected(); }, 300ms));
+  two.stood = 0s;
+  CHECK(two.until([&] { return two.connected(); }));
+}
+
+TEST_CASE("a lease does not go on by a new connection before its agent has spoken", "[control]") {
+  Place place(nodes(1, 2), 2s);
+  Agent one(place, "one"), two(place, "two");
+  seat({&one, &two});
+  for (Agent* agent : {&one, &two}) agent->reconnect();
+  REQUIRE(one.until([&] { return one.connected() && !one.failure().empty(); }));
+  one.send(NodeBack{0, 1, {.name = "one"}});
+  CHECK(run_until(two, one, [&] { return two.isolated(); }));
   CHECK_FALSE(one.isolated());
 }
 

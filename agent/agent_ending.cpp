@@ -1,0 +1,123 @@
+// How a worker's failure, a round and the job end on this node.
+#include <csignal>
+#include <utility>
+
+#include "agent/agent.h"
+#include "agent/channel/channel_user.h"
+#include "rendezvous/base/handler_time.h"
+
+namespace ddprun::agent {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kDrainEvery{20};
+constexpr milliseconds kDrainLimit{2'000};  // a console that accepts nothing for this long is stuck
+
+}  // namespace
+
+void Agent::report_failure(const ReportFailure& report) {
+  rendezvous::Failure failure{.round = report.round,
+                              .node = node(),
+                              .local_rank = report.local_rank,
+                              .rank = round_.workers().rank_of(report.local_rank),
+                              .status = report.status};
+  failure.host = options_.logs.host;
+  if (failure.status.hung && hung_) {
+    failure.how = hung_->how;
+    failure.of_all = hung_->of_all;
+  }
+  if (failure.status.hung || failure.status.by_output)  // it lives, and would come to wait like the others
+    round_.workers().replace(report.local_rank, failure.status.hung ? SIGKILL : SIGTERM);
+  close_account();
+  tell_.reporter().noticed(failure);
+  tell_.events().failed(report.local_rank);
+  machine_.suspect();
+  const auto since = round_.workers_run_since();
+  const bool lived = since && Clock::now() - *since >= options_.progress_after;
+  const std::optional<bool> progressed = round_.workers().channels().progressed(Clock::now());
+  const rendezvous::WorkerFailed told =
+      tell_.failures().describe(std::move(failure), progressed, lived, watches_.output().finding());
+  desk_.failed(told.failure.kind);
+  send(told);
+}
+
+void Agent::report_held(const std::vector<int>& local_ranks) {
+  if (round_.hold(local_ranks, machine_.children())) send(rendezvous::NodeReady{node(), offer()});
+}
+
+void Agent::signal_workers(int signal) {
+  const bool for_a_failure = signal == SIGTERM && round_.seat() && !round_.end_was_planned() && contact_.signal() == 0;
+  const auto then = [this, signal, round = round_.seat() ? round_.seat()->round : 0] {
+    if (supervision_.now().round_with_workers() != round) return false;  // they have ended by themselves
+    send_signal(signal);
+    return true;
+  };
+  if (!for_a_failure || !watches_.hangs().takes_stacks_before(then)) send_signal(signal);
+}
+
+void Agent::send_signal(int signal) {
+  tell_.events().workers_signalled();
+  close_account();
+  round_.signal(signal, supervision_.event_at());
+}
+
+void Agent::close_account() {
+  faults_.end();
+  if (const auto spent = watches_.account().close()) desk_.time_spent(*spent);
+}
+
+void Agent::finish(const Finish& finish) {
+  const MayWait for_the_console;
+  const rendezvous::Outcome& outcome = finish.outcome;
+  JobResult& result = end_.result;
+  WorkerGroup& workers = round_.workers();
+  const bool interrupted = outcome.verdict == rendezvous::Verdict::interrupted;
+  end_.here = true;
+  machine_.stop();
+  round_.end_workers();
+  result = {.outcome = outcome, .finished = round_.had_workers() && workers.all_finished(Clock::now())};
+  if (round_.had_workers() && interrupted)
+    result.unsaved = workers.channels().unsaved(Clock::now(), {finish.saved.begin(), finish.saved.end()}, [this] {
+      return names_channel(options_.command.program, options_.command.argv);
+    });
+  watches_.account().tell(/*again=*/true);  // the coordinator writes its account, now with the last stop
+  contact_.end_wait();
+  round_.close();
+  pipes_.drain(kDrainLimit);
+  watches_.output().tell();
+  tell_.events().finished(outcome, watches_.account().spent());
+  desk_.job_ended(outcome);
+  if (interrupted && outcome.signal != SIGINT && !result.finished) report_lost();
+  tell_.ending().print_report(outcome, contact_.signal() != 0, [this](const std::string& report) {
+    end_.result.report = report;
+    end();
+  });
+}
+
+void Agent::report_lost() {
+  const WorkerChannels::Unsaved& unsaved = end_.result.unsaved;
+  const bool cut = unsaved.saving && round_.grace_is_over();
+  tell_.reporter().lost(unsaved, cut ? std::optional(options_.stop.stop_grace) : std::nullopt);
+  if (const auto code = options_.stop.preempt_exit_code; code && !unsaved.known)
+    tell_.reporter().may_be_lost(unsaved.unknown, *code);
+}
+
+void Agent::end() {
+  const MayWait for_the_console;
+  pipes_.show_tracebacks("");  // of a job that ended without a report
+  const bool nobody_reads_files = end_.well || !options_.prints_end;
+  tell_.reporter().error_files_are_in(layout_.clean_up(nobody_reads_files));
+  pipes_.drain(kDrainLimit);
+  desk_.push_last([this] { io_.stop(); });
+}
+
+void Agent::await_files() {
+  for (const TimePoint until = Clock::now() + options_.stop.stop_grace; !end_.requested && Clock::now() < until;) {
+    if (tell_.files_written(kDrainEvery)) return;
+    io_.restart();
+    io_.poll();  // signals
+  }
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,140 @@
+// Decides what one agent does about its own workers: start, signal, rejoin, give up.
+//
+// A value, not a service: it owns no clock, process or socket. Give it every event in the order in which it happened;
+// carry out the actions it returns, in order. Equal events give equal actions, so a log replays a run.
+//
+// The coordinator decides whether a failure means another round or the end: the supervisor reports it, stops the other
+// workers at once, and waits for the answer. Without contact to the coordinator it kills its workers in time for others
+// to take their ranks: the one path without grace. Not thread-safe: only the agent's event loop calls it. A worker's
+// failure is an event, never an exception.
+#pragma once
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "agent/round/events.h"
+#include "rendezvous/base/time.h"
+#include "rendezvous/coordination/round.h"
+
+namespace ddprun::agent {
+
+struct StopPolicy {
+  // How long a worker may take to leave after SIGTERM. Longer lets it finish a snapshot; shorter restarts sooner.
+  Duration stop_grace = std::chrono::seconds(25);
+  // How long the kernel may take to end a worker after SIGKILL (a driver may hold it) before we print it. The node
+  // joins no round until it is gone: two workers of one rank would write the same files. A job that ends does not wait.
+  Duration kill_limit = std::chrono::seconds(10);
+  Duration held_notice_every = std::chrono::seconds(60);  // until the warning is repeated
+  // How long the workers' descendants may take to end after SIGKILL before we go on without waiting.
+  Duration sweep_limit = std::chrono::seconds(10);
+  // Time limit after the first worker's successful exit; then the round has failed. Empty: no limit.
+  std::optional<Duration> peer_exit_timeout = {};
+  // Signals that may announce a preemption. A worker that one of them ended is reported as failed only after this time:
+  // a scheduler that signals all processes at once signals us as well.
+  std::vector<int> notice_signals = {};
+  Duration notice_window = std::chrono::milliseconds(500);
+  // The exit code of a worker that was preempted and has saved. One that ends with it by itself announces a preemption.
+  std::optional<int> preempt_exit_code = {};
+  // When we first print whom we wait for, and how often again.
+  Duration notice_first = std::chrono::seconds(2);
+  Duration notice_every = std::chrono::seconds(5);
+};
+
+class Supervisor {
+ public:
+  explicit Supervisor(const StopPolicy& policy);
+  // `now` never goes back. An empty answer means "wait". After Finish every answer is empty.
+  std::vector<Action> on(const Event& event, TimePoint now);
+  // When Tick is due; nothing is polled.
+  std::optional<TimePoint> next_deadline() const;
+  // The round whose workers may still run. An agent that reconnects to a coordinator reports it.
+  std::optional<int> round_with_workers() const;
+  std::optional<int> running_round() const;  // the round that runs and has not been ended
+  // Only workers that SIGKILL does not end are left.
+  bool held_by_kernel() const;
+  // For logs and the table of states: "running", ...
+  std::string state_name() const;
+
+ private:
+  struct Waiting {};  // no workers, the coordinator knows
+  struct Seated {     // confirmed; other nodes may not have confirmed yet
+    rendezvous::Seat seat;
+  };
+  struct Running {
+    int round = 0;
+    int workers = 0;
+    int started = 0;
+    int succeeded = 0;
+    std::set<int> alive;  // local ranks
+    std::optional<TimePoint> peers_deadline;
+  };
+  struct Undecided {};  // a failure is reported; the coordinator has not answered
+  struct Regroup {};
+  struct End {
+    rendezvous::Outcome outcome;
+  };
+  using Next = std::variant<Undecided, Regroup, End>;
+  struct Stopping {
+    int round = 0;
+    std::set<int> alive;
+    TimePoint deadline;
+    TimePoint notice_at;
+    bool to_save = false;  // they were asked to save, not only to leave
+    bool killed = false;   // SIGKILL is sent; `deadline` is the kernel's
+    bool held = false;     // it missed that deadline; `deadline` is the next notice's
+    Next next;
+  };
+  struct Sweeping {  // no workers, but perhaps descendants of theirs
+    int round = 0;
+    TimePoint deadline;
+    Next next;
+  };
+  struct Stopped {};  // no workers; the coordinator has not answered yet
+  struct Over {};
+
+  struct HeldReport {  // of a failure that may be a preemption's
+    ReportFailure report;
+    TimePoint until;
+  };
+
+  using Actions = std::vector<Action>;
+  Actions decide_in_state(const Event& event, TimePoint now);
+  Actions report_held(const Event& event, TimePoint now);
+  Actions take(const rendezvous::Seat& seat);
+  Actions start(const rendezvous::Seat& seat);
+  Actions worker_started(Running& run, const WorkerStarted& event);
+  Actions worker_dying(const Running& run, const WorkerDying& event, TimePoint now);
+  Actions worker_exited(Running& run, const WorkerExited& event, TimePoint now);
+  Actions worker_ended_well(Running& run, TimePoint now);
+  Actions peers_overdue(const Running& run, TimePoint now);
+  Actions failed(const Running& run, int local_rank, const rendezvous::ExitStatus& status, TimePoint now);
+  Actions interrupted(const Running& run, int signal, TimePoint now);
+  bool says_preempted(const rendezvous::ExitStatus& status) const;
+  Actions stop_running(const Running& run, Action request, Next next, TimePoint now);
+
+  Actions worker_exited(Stopping& stop, const WorkerExited& event, TimePoint now);
+  Actions interrupted(Stopping& stop, const Signalled& event, TimePoint now);
+  static void decide(Next& next, Next what);
+  Actions decided(Stopping& stop, Next next, TimePoint now);
+  Actions tick(Stopping& stop, TimePoint now);
+  Actions kill(Stopping& stop, TimePoint now);
+  Actions survived(Stopping& stop, TimePoint now);
+  Actions isolated(const Running& run, TimePoint now);
+  Actions isolated(Stopping& stop, TimePoint now);
+
+  Actions sweep(int round, Next next, TimePoint now);
+  Actions tick(const Sweeping& sweep, TimePoint now);
+  Actions after_sweep(const Next& next);
+  Actions rejoin();
+  Actions finish(const rendezvous::Outcome& outcome);
+
+  StopPolicy policy_;
+  bool interrupted_ = false;
+  std::set<int> saved_;  // of the last round: ended with the preemption's code, or with 0 before they were asked to
+  std::optional<HeldReport> held_report_;
+  std::variant<Waiting, Seated, Running, Stopping, Sweeping, Stopped, Over> state_;
+};
+
+}  // namespace ddprun::agent

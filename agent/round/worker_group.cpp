@@ -1,0 +1,359 @@
+#include "agent/round/worker_group.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include <asio/post.hpp>
+
+#include "rendezvous/base/handler_time.h"
+#include "rendezvous/memory/copy_memory.h"
+#include "rendezvous/memory/snapshot_memory.h"
+
+namespace ddprun::agent {
+namespace {
+
+constexpr std::chrono::seconds kParkedEnd{10};
+
+// Its descriptor's number in a worker: below those that the channel and a template use.
+int snapshot_memory_number() { return channel_number() - 3; }
+int copy_memory_number() { return channel_number() - 4; }
+
+int urgency(const rendezvous::ExitStatus& status, std::optional<int> preempt_exit_code) {
+  if (preempt_exit_code && status.code == *preempt_exit_code) return -1;
+  if (status.signal && status.signal != SIGTERM) return 0;
+  return status.ok() ? 2 : 1;
+}
+
+// The workers are unreaped, so their pids are still valid. A stopped one must wake up to act on SIGTERM.
+void send(pid_t to, int signal) {
+  kill(to, signal);
+  if (signal == SIGTERM) kill(to, SIGCONT);
+}
+
+const Fd& null_input() {
+  static const Fd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  return null;
+}
+
+}  // namespace
+
+WorkerGroup::WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optional<pid_t> terminal_group,
+                         std::function<void()> on_end, std::function<void(const WorkerEnd&)> on_dying,
+                         std::function<void(int local_rank, int signal)> on_notice)
+    : io_(io),
+      streams_(std::move(streams)),
+      terminal_group_(terminal_group),
+      on_end_(std::move(on_end)),
+      on_dying_(std::move(on_dying)),
+      on_notice_(std::move(on_notice)),
+      channels_(io, [this](int local_rank) { on_hint(local_rank); }) {}
+
+void WorkerGroup::begin(const rendezvous::Seat& seat) {
+  live_.clear();
+  records_.clear();
+  environment_of_round_.clear();
+  reap_parked();
+  std::set<int> kept;
+  for (const auto& [local_rank, worker] : parked_) kept.insert(local_rank);
+  channels_.begin(kept);
+  seat_ = seat;
+  parking_ = false;
+  replaced_.clear();
+  for (auto& [local_rank, worker] : parked_) {
+    const WorkerPlace before = std::exchange(worker.place, place_of(local_rank));
+    worker.error_file = streams_.go_on(before, worker.place).error_file;
+  }
+}
+
+WorkerPlace WorkerGroup::place_of(int local_rank) const {
+  return {seat_.round, seat_.restarts, seat_.first_rank + local_rank, local_rank};
+}
+
+void WorkerGroup::let_park() {
+  parking_ = true;
+  asio::post(io_, on_end_);  // some may wait already
+}
+
+bool WorkerGroup::may_stay(int local_rank) const {
+  return parking_ && !replaced_.contains(local_rank) && channels_.may_park(local_rank);
+}
+
+void WorkerGroup::end_park(bool late) {
+  for (const auto& [local_rank, worker] : live_) {
+    if (!may_stay(local_rank) || channels_.is_parked(local_rank)) continue;
+    records_[local_rank].late = late;
+    send(worker.pid, SIGTERM);
+  }
+}
+
+void WorkerGroup::replace(int local_rank, int signal) {
+  const auto worker = live_.find(local_rank);
+  if (!parking_ || worker == live_.end() || !replaced_.insert(local_rank).second) return;
+  send(worker->second.pid, signal);
+}
+
+std::vector<pid_t> WorkerGroup::parked() const {
+  std::vector<pid_t> pids;
+  for (const auto& [local_rank, worker] : parked_) pids.push_back(worker.pid);
+  return pids;
+}
+
+void WorkerGroup::kill_parked() {
+  reap_parked();  // not to kill whoever has got its pid
+  for (auto& [local_rank, worker] : parked_) {
+    kill(-worker.pid, SIGKILL);
+    kill(worker.pid, SIGKILL);
+  }
+  const MayWait for_their_ends;
+  const TimePoint end = Clock::now() + kParkedEnd;
+  for (auto& [local_rank, worker] : parked_) {
+    pollfd ended{worker.pidfd.native_handle(), POLLIN, 0};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+    poll(&ended, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+  }
+  reap_parked();
+}
+
+// One that is dying is dropped, too: it frees its memory for a while yet, and is reaped with strays.
+void WorkerGroup::reap_parked() {
+  for (auto entry = parked_.begin(); entry != parked_.end();) {
+    auto& [local_rank, worker] = *entry;
+    pollfd end{worker.pidfd.native_handle(), POLLIN, 0};
+    if (poll(&end, 1, 0) == 1)
+      reap(worker.pidfd.native_handle(), worker.pid);  // unless the sweep of leftovers has
+    else if (dying_status(worker.pid))
+      kill(-worker.pid, SIGKILL);
+    else {
+      ++entry;
+      continue;
+    }
+    channels_.ended(local_rank);
+    entry = parked_.erase(entry);
+  }
+}
+
+bool WorkerGroup::seat_parked(const WorkerCommand& command, int local_rank) {
+  const auto parked = parked_.find(local_rank);
+  if (parked == parked_.end()) return false;
+  Live& worker = parked->second;
+  WorkerRecord& record = records_[local_rank];
+  record = {};
+  record.pid = worker.pid;
+  record.stayed = true;
+  record.started_at = Clock::now();
+  record.folder = worker.folder;
+  record.error_file = worker.error_file;
+  record.stderr_log = worker.stderr_log;
+  const std::vector<std::string> now = whole_environment(own_environment(command, local_rank, channel_number()));
+  std::vector<std::string> changed;
+  for (const std::string& entry : now)
+    if (std::find(worker.environment.begin(), worker.environment.end(), entry) == worker.environment.end())
+      changed.push_back(entry);
+  if (!channels_.seat(local_rank, changed, Clock::now())) {  // more than the page holds
+    kill_parked();
+    return false;
+  }
+  worker.environment = now;
+  fence_.add(worker.pid);
+  watch(live_.emplace(local_rank, std::move(worker)).first->second);
+  parked_.erase(parked);
+  asio::post(io_, on_end_);  // asio does not wake us for an end that came while nobody waited for it
+  return true;
+}
+
+int WorkerGroup::start(const WorkerCommand& command, int local_rank, WorkerTemplate* from) {
+  if (seat_parked(command, local_rank)) return 0;
+  const WorkerPlace place = place_of(local_rank);
+  WorkerRecord& record = records_[local_rank];
+  const bool alone = seat_.workers == 1;
+  const WorkerStreams::Streams streams = streams_.open(place, alone);
+  record.folder = streams.folder;
+  record.error_file = streams.error_file;
+  record.stderr_log = streams.stderr_log;
+
+  const int page = channels_.open(local_rank, Clock::now()), number = page >= 0 ? channel_number() : -1;
+  SpawnRequest request{command.program, with_local_rank(command.argv, local_rank),
+                       own_environment(command, local_rank, number)};
+  if (from || command.in_process)  // a template's worker is sent it, one that may stay is compared with it
+    request.environment = whole_environment(std::move(request.environment));
+  else
+    request.common_environment = &environment_of_round_;
+  request.stdin_fd = place.rank == 0 ? 0 : null_input().get();
+  if (streams.out) request.stdout_fd = streams.out.get();
+  if (streams.err) request.stderr_fd = streams.err.get();
+  request.core_dumps = command.core_dumps;
+  request.cgroup_fd = command.cgroup_fd;
+  if (const auto index = static_cast<std::size_t>(local_rank); index < command.bindings.size()) {
+    request.cpus = command.bindings[index].cpus;
+    request.memory_nodes = command.bindings[index].memory_nodes;
+  }
+  if (alone) request.foreground_group = terminal_group_;
+  if (number >= 0) request.passed.push_back({page, number});
+  if (command.snapshot_memory_fd >= 0) request.passed.push_back({command.snapshot_memory_fd, snapshot_memory_number()});
+  if (command.copy_memory_fd >= 0) request.passed.push_back({command.copy_memory_fd, copy_memory_number()});
+  std::optional<Spawned> forked;
+  if (from) forked = from->fork(request);
+  Spawned spawned = forked ? std::move(*forked) : spawn(request);
+  if (spawned.error) {
+    record.status = rendezvous::ExitStatus{.start_error = spawned.error};
+    record.started_at = Clock::now();
+    note_end(record);
+    return spawned.error;
+  }
+  fence_.add(spawned.pid);
+  record.pid = spawned.pid;
+  record.binding_error = spawned.binding_error;
+  record.started_at = Clock::now();
+  const auto [live, fresh] =
+      live_.emplace(local_rank, Live{spawned.pid, asio::posix::stream_descriptor(io_, spawned.pidfd.release()),
+                                     command.in_process ? request.environment : std::vector<std::string>{},
+                                     record.folder, record.stderr_log, place});
+  watch(live->second);
+  channels_.started(local_rank);
+  return 0;
+}
+
+void WorkerGroup::note_end(WorkerRecord& record) {
+  if (record.ended_at != TimePoint()) return;
+  record.ended_at = Clock::now();
+  record.ended_at_wall = std::chrono::system_clock::now();
+}
+
+void WorkerGroup::on_hint(int local_rank) {
+  const auto worker = live_.find(local_rank);
+  if (worker == live_.end()) return;
+  if (const auto status = dying_status(worker->second.pid)) {
+    note_end(records_[local_rank]);
+    return on_dying_({local_rank, *status});
+  }
+  if (const auto signal = channels_.new_notice(local_rank, Clock::now())) on_notice_(local_rank, *signal);
+  if (parking_ && channels_.is_parked(local_rank)) on_end_();
+}
+
+std::vector<std::string> WorkerGroup::own_environment(const WorkerCommand& command, int local_rank, int channel) {
+  const std::string& error_file = records_.at(local_rank).error_file.native();
+  Environment own = rank_variables(command.job, seat_, local_rank, error_file, command.inherited);
+  own[DDPRUN_CHANNEL_VARIABLE] = channel >= 0 ? std::to_string(channel) : "";  // never that of an outer ddprun
+  if (command.snapshot_memory_fd >= 0)
+    own[kSnapshotMemoryVariable] = std::to_string(snapshot_memory_number()) + ":" + std::to_string(local_rank);
+  else if (command.inherited.contains(kSnapshotMemoryVariable))
+    own[kSnapshotMemoryVariable] = "";
+  if (command.copy_memory_fd >= 0)
+    own[kCopyMemoryVariable] = std::to_string(copy_memory_number());
+  else if (command.inherited.contains(kCopyMemoryVariable))
+    own[kCopyMemoryVariable] = "";
+  if (command.in_process || command.inherited.contains(DDPRUN_IN_PROCESS_VARIABLE))
+    own[DDPRUN_IN_PROCESS_VARIABLE] = command.in_process ? "1" : "";
+  own[DDPRUN_PREEMPT_SIGNALS_VARIABLE] = command.job.preempt_signals;
+  if (environment_of_round_.empty())
+    environment_of_round_ =
+        without(merged(command.inherited, round_variables(command.job, seat_, command.inherited)), own);
+  return entries_of(own);
+}
+
+std::vector<std::string> WorkerGroup::whole_environment(std::vector<std::string> own) const {
+  own.insert(own.begin(), environment_of_round_.begin(), environment_of_round_.end());
+  return own;
+}
+
+std::optional<pid_t> WorkerGroup::running(int local_rank) const {
+  const auto worker = records_.find(local_rank);
+  if (worker == records_.end() || worker->second.pid == 0 || worker->second.status) return {};
+  return worker->second.pid;
+}
+
+void WorkerGroup::watch(Live& worker) {
+  worker.pidfd.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
+    if (!error) on_end_();
+  });
+}
+
+void WorkerGroup::signal(int signal) {
+  for (const auto& [local_rank, worker] : live_)
+    if (signal != SIGTERM || !may_stay(local_rank)) send(worker.pid, signal);
+}
+
+void WorkerGroup::signal_groups(int signal) {
+  for (const auto& [local_rank, worker] : live_)
+    if (signal != SIGTERM || !may_stay(local_rank)) send(leads_group() ? -worker.pid : worker.pid, signal);
+}
+
+bool WorkerGroup::kill_all() {
+  bool all = true;
+  for (const auto& [local_rank, worker] : live_) {
+    if (leads_group()) kill(-worker.pid, SIGKILL);
+    all &= kill(worker.pid, SIGKILL) == 0;
+  }
+  return all;
+}
+
+// One poll for all: one waitid per worker at every end adds up to thousands of calls if hundreds end together.
+std::vector<int> WorkerGroup::ended() {
+  std::vector<pollfd> pidfds;
+  for (auto& [local_rank, worker] : live_) pidfds.push_back({worker.pidfd.native_handle(), POLLIN, 0});
+  poll(pidfds.data(), pidfds.size(), 0);
+  std::vector<int> out;
+  auto look = pidfds.begin();
+  for (const auto& [local_rank, worker] : live_)
+    if ((look++)->revents) out.push_back(local_rank);
+  return out;
+}
+
+std::vector<WorkerEnd> WorkerGroup::collect(std::optional<int> preempt_exit_code) {
+  std::vector<WorkerEnd> ends;
+  for (const int local_rank : ended()) {
+    Live& worker = live_.at(local_rank);
+    fence_.remove(worker.pid);
+    const auto status = reap(worker.pidfd.native_handle(), leads_group() ? worker.pid : 0);
+    if (!status) continue;
+    WorkerRecord& record = records_[local_rank];
+    record.status = status;
+    note_end(record);
+    channels_.ended(local_rank);
+    ends.push_back({local_rank, *status});
+    live_.erase(local_rank);
+  }
+  park(ends);
+  reap_parked();
+  std::stable_sort(ends.begin(), ends.end(), [&](const WorkerEnd& a, const WorkerEnd& b) {
+    return urgency(a.status, preempt_exit_code) < urgency(b.status, preempt_exit_code);
+  });
+  return ends;
+}
+
+// They have stopped, as by SIGTERM, but for their processes.
+void WorkerGroup::park(std::vector<WorkerEnd>& ends) {
+  for (auto worker = live_.begin(); worker != live_.end();) {
+    if (!may_stay(worker->first) || !channels_.is_parked(worker->first)) {
+      ++worker;
+      continue;
+    }
+    WorkerRecord& record = records_[worker->first];
+    record.status = rendezvous::ExitStatus{.signal = SIGTERM};
+    note_end(record);
+    ends.push_back({worker->first, *record.status});
+    worker->second.pidfd.cancel();
+    fence_.remove(worker->second.pid);
+    parked_.emplace(worker->first, std::move(worker->second));
+    worker = live_.erase(worker);
+  }
+}
+
+void WorkerGroup::reap_strays(std::vector<pid_t> spared) {
+  for (const auto& [local_rank, worker] : live_) spared.push_back(worker.pid);
+  for (const pid_t pid : parked()) spared.push_back(pid);
+  reap_orphans(spared);
+}
+
+bool WorkerGroup::all_finished(TimePoint now) {
+  return channels_.all_finishing(now) && std::all_of(records_.begin(), records_.end(), [](const auto& entry) {
+           return entry.second.status && entry.second.status->ok();
+         });
+}
+
+}  // namespace ddprun::agent

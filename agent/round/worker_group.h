@@ -1,0 +1,148 @@
+// The processes of one round on this node: starts, signals and reaps them. Holds no policy: the supervisor decides.
+#pragma once
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+
+#include "agent/channel/worker_channels.h"
+#include "agent/logs/worker_streams.h"
+#include "agent/prefork/worker_template.h"
+#include "agent/process/numa.h"
+#include "agent/process/worker_env.h"
+#include "agent/process/worker_fence.h"
+#include "rendezvous/base/time.h"
+#include "rendezvous/coordination/round.h"
+
+namespace ddprun::agent {
+
+struct WorkerCommand {
+  std::string name;     // as the user typed it
+  std::string program;  // a path, already looked up
+  std::vector<std::string> argv;
+  Environment inherited;
+  JobIdentity job;
+  bool core_dumps = false;
+  std::vector<Binding> bindings = {};  // by local rank; empty: no binding
+  int cgroup_fd = -1;                  // cgroup.h; -1: ours
+  int snapshot_memory_fd = -1;         // SnapshotMemory; -1: none
+  int copy_memory_fd = -1;             // CopyMemory; -1: none
+  bool in_process = false;             // a worker that has lost a peer may wait for the next round
+};
+
+// What is known about a worker of the current round, for the report.
+struct WorkerRecord {
+  pid_t pid = 0;
+  TimePoint started_at;
+  std::optional<rendezvous::ExitStatus> status;
+  int binding_error = 0;  // errno if its CPUs could not be set
+  TimePoint ended_at;     // or began to die, if that was detected earlier
+  std::chrono::system_clock::time_point ended_at_wall;
+  std::filesystem::path folder, error_file;  // empty: none
+  std::filesystem::path stderr_log;          // empty: none
+  bool stayed = false;                       // the process of the round before
+  bool late = false;                         // might have stayed, and did not come to wait in time
+};
+
+struct WorkerEnd {
+  int local_rank = 0;
+  rendezvous::ExitStatus status;
+};
+
+class WorkerGroup {
+ public:
+  // `on_end` is called from the loop whenever a worker may have ended: then call collect(). `on_dying`: a worker that
+  // uses its channel is ending with a failure, and will be collected later. `on_notice`: a worker has got a signal that
+  // announces a preemption.
+  // `terminal_group`: the process group in the terminal's foreground; a worker that is the only one joins it.
+  WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optional<pid_t> terminal_group,
+              std::function<void()> on_end, std::function<void(const WorkerEnd&)> on_dying,
+              std::function<void(int local_rank, int signal)> on_notice);
+  // Forgets the previous round, whose workers are gone. All of a round are started by the same command.
+  void begin(const rendezvous::Seat& seat);
+  // 0, or the errno that kept it from being exec'd. `from`: null, or where it is forked if that can be.
+  int start(const WorkerCommand& command, int local_rank, WorkerTemplate* from = nullptr);
+  // --in-process: from now until the next round a worker that waits for it counts as ended, and SIGTERM is not sent to
+  // one that may. A worker that parks before is not looked at.
+  void let_park();
+  // Sends SIGTERM to those that have not come to wait by now, if that is awaited. `late`: their time was up.
+  void end_park(bool late);
+  // One that is to be replaced, though it lives: it gets this signal, and may not wait for the next round.
+  void replace(int local_rank, int signal);
+  // Ends those that wait.
+  void kill_parked();
+  std::vector<pid_t> parked() const;
+  // The rank process alone; also wakes a stopped one, so that it can act on the signal.
+  void signal(int signal);
+  // The ranks' whole process groups.
+  void signal_groups(int signal);
+  // SIGKILL to all that is left of them. True: no worker may execute an instruction any more, whatever the kernel holds
+  // it for; false: one belongs to another user.
+  bool kill_all();
+  // Reaps the workers that have ended since the last call. The likely cause comes first: a death by signal before an
+  // exit with an error, both before a success; before all of them an exit with `preempt_exit_code`, which announces a
+  // preemption.
+  std::vector<WorkerEnd> collect(std::optional<int> preempt_exit_code);
+  // Reaps children of ours that are neither workers nor `others`: orphaned descendants.
+  void reap_strays(std::vector<pid_t> others = {});
+  WorkerChannels& channels() { return channels_; }
+  WorkerFence& fence() { return fence_; }  // has the workers that run
+  // Every worker reported that all its work is done, and exited with 0.
+  bool all_finished(TimePoint now);
+  // The process of a worker that has not been reaped.
+  std::optional<pid_t> running(int local_rank) const;
+  int rank_of(int local_rank) const { return seat_.first_rank + local_rank; }
+  const std::map<int, WorkerRecord>& records() const { return records_; }  // by local rank
+
+ private:
+  struct Live {
+    pid_t pid;
+    asio::posix::stream_descriptor pidfd;
+    std::vector<std::string> environment = {};           // that it has been given
+    std::filesystem::path folder = {}, stderr_log = {};  // of the round in which it was started
+    WorkerPlace place = {};
+    std::filesystem::path error_file = {};
+  };
+  // False: it is gone, and is to be started.
+  bool seat_parked(const WorkerCommand& command, int local_rank);
+  bool may_stay(int local_rank) const;
+  WorkerPlace place_of(int local_rank) const;
+  void reap_parked();
+  void park(std::vector<WorkerEnd>& ends);
+  void watch(Live& worker);
+  std::vector<int> ended();  // local ranks that have ended and are not reaped yet
+  void on_hint(int local_rank);
+  static void note_end(WorkerRecord& record);
+  // A single worker in the terminal's foreground does not lead one.
+  bool leads_group() const { return seat_.workers > 1 || !terminal_group_; }
+  // What it has of its own. Makes environment_of_round_ the first time in a round: every worker has the same names.
+  std::vector<std::string> own_environment(const WorkerCommand& command, int local_rank, int channel);
+  std::vector<std::string> whole_environment(std::vector<std::string> own) const;  // `own`: of own_environment()
+
+  asio::io_context& io_;
+  WorkerStreams streams_;
+  std::optional<pid_t> terminal_group_;
+  std::function<void()> on_end_;
+  std::function<void(const WorkerEnd&)> on_dying_;
+  std::function<void(int, int)> on_notice_;
+  WorkerChannels channels_;
+  WorkerFence fence_;
+  rendezvous::Seat seat_;
+  std::vector<std::string> environment_of_round_;  // of its workers, without what each has of its own
+  std::map<int, Live> live_;                       // by local rank
+  std::map<int, Live> parked_;                     // the same; they count as ended
+  bool parking_ = false;
+  std::set<int> replaced_;
+  std::map<int, WorkerRecord> records_;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,43 @@
+#include "agent/tell/failures.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "agent/diagnosis/last_lines.h"
+#include "agent/diagnosis/rule_search.h"
+#include "agent/tell/job_ending.h"
+#include "rendezvous/base/handler_time.h"
+
+namespace ddprun::agent {
+
+// Our own workers are signalled already, and heartbeats have a thread.
+rendezvous::WorkerFailed Failures::describe(rendezvous::Failure failure, std::optional<bool> progressed, bool lived,
+                                            const std::optional<OutputWatch::Finding>& found) {
+  if (needs_last_lines(failure.status)) {
+    const MayWait for_the_last_line;
+    pipes_.await_end(failure.round, failure.rank, kLastOutputWait);
+  }
+  if (!progressed && failure.status.code)
+    failure.last_line = last_line_to_compare(pipes_.last_lines(failure.round, failure.rank));
+  failure.kind = reporter_.class_of(failure, progressed.value_or(lived));
+  if (failure.status.by_output && found && found->rule.silent) failure.kind = rendezvous::FailureClass::hang;
+  last_ = failure;
+  return {failure, progressed, rule_for(failure, found)};
+}
+
+bool Failures::needs_last_lines(const rendezvous::ExitStatus& status) const {
+  const auto searches = [](const rendezvous::FailureRule& rule) { return !rule.pattern.empty(); };
+  return status.code != 0 || status.signal == SIGABRT || std::any_of(rules_.begin(), rules_.end(), searches);
+}
+
+std::optional<rendezvous::RuleMatch> Failures::rule_for(const rendezvous::Failure& failure,
+                                                        const std::optional<OutputWatch::Finding>& found) {
+  if (failure.status.by_output && found) return rendezvous::RuleMatch{found->rule.action, found->rule.place};
+  const RuleSearch search = search_rules(rules_, failure.kind, failure.status,
+                                         [&] { return pipes_.last_lines(failure.round, failure.rank); });
+  for (const rendezvous::FailureRule& rule : search.too_slow) reporter_.rule_too_slow(rule, failure.rank);
+  return search.match;
+}
+
+}  // namespace ddprun::agent

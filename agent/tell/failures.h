@@ -1,0 +1,40 @@
+// What is known of the last worker that failed here: its class, its last line, the rule that matches.
+//
+// For the thread of the io_context.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/logs/log_pipe.h"
+#include "agent/logs/output_watch.h"
+#include "agent/tell/reporter.h"
+#include "rendezvous/coordination/coordinator.h"
+#include "rendezvous/coordination/failure_rules.h"
+
+namespace ddprun::agent {
+
+class Failures {
+ public:
+  // `pipes` and `reporter` must outlive it.
+  Failures(LogPipes& pipes, Reporter& reporter, std::vector<rendezvous::FailureRule> rules)
+      : pipes_(pipes), reporter_(reporter), rules_(std::move(rules)) {}
+
+  // `failure` with what its rank has printed; waits a moment for the last of it. `progressed`: WorkerFailed's.
+  // `lived`: the round has run for long enough to count as progress. `found`: in the round's output.
+  rendezvous::WorkerFailed describe(rendezvous::Failure failure, std::optional<bool> progressed, bool lived,
+                                    const std::optional<OutputWatch::Finding>& found);
+  const std::optional<rendezvous::Failure>& last() const { return last_; }
+
+ private:
+  bool needs_last_lines(const rendezvous::ExitStatus& status) const;
+  std::optional<rendezvous::RuleMatch> rule_for(const rendezvous::Failure& failure,
+                                                const std::optional<OutputWatch::Finding>& found);
+
+  LogPipes& pipes_;
+  Reporter& reporter_;
+  const std::vector<rendezvous::FailureRule> rules_;
+  std::optional<rendezvous::Failure> last_;
+};
+
+}  // namespace ddprun::agent
