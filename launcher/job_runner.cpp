@@ -127,12 +127,12 @@ class JobRun {
     std::shared_ptr<const Fd> log;
     if (request_.keeps_log) log = open_log();
     Fd out_end = log ? pipe_into(out) : Fd(), err_end = log ? pipe_into(err) : Fd();
-    process_ = start_job_process(request_.ddprun, argv, agent::merged(environment, {}), log ? out_end.get() : 1,
-                                 log ? err_end.get() : 2);
-    if (log) {
+    if (log) {  // first, as they may be refused
       copies_.emplace_back(std::move(out), STDOUT_FILENO, log);
       copies_.emplace_back(std::move(err), STDERR_FILENO, log);
     }
+    process_ = start_job_process(request_.ddprun, argv, agent::merged(environment, {}), log ? out_end.get() : 1,
+                                 log ? err_end.get() : 2);
     out_end.reset();
     err_end.reset();
     pidfd_.emplace(io_, process_->pidfd.release());

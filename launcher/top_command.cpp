@@ -9,6 +9,7 @@
 #include <functional>
 #include <future>
 #include <optional>
+#include <system_error>
 
 #include "launcher/exit_codes.h"
 #include "launcher/live_job.h"
@@ -17,6 +18,7 @@
 #include "launcher/view/top_view.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
+#include "rendezvous/base/thread.h"
 #include "rendezvous/base/time.h"
 
 namespace ddprun::launcher {
@@ -44,7 +46,13 @@ nlohmann::json read_file(const std::string& path) {
 template <class Answer>
 class Asked {
  public:
-  void ask(std::function<Answer()> question) { answer_ = std::async(std::launch::async, std::move(question)); }
+  void ask(std::function<Answer()> question) try {
+    answer_ = std::async(std::launch::async, std::move(question));
+  } catch (const std::system_error& error) {
+    std::promise<Answer> failed;
+    failed.set_exception(std::make_exception_ptr(Error("cannot ask the job", no_thread(error))));
+    answer_ = failed.get_future();
+  }
   bool is_under_way() const { return answer_.valid(); }
   bool has_come() const { return answer_.valid() && answer_.wait_for(0s) == std::future_status::ready; }
   Answer take() { return answer_.get(); }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <tuple>
 #include <utility>
 
 namespace ddprun::agent {
@@ -20,7 +21,8 @@ constexpr std::size_t kUnsentMax = std::size_t{2} * kCopyChunkMax, kChunksPerTur
 CopyExchange::CopyExchange(CopyMemory& memory, Hooks hooks)
     : memory_(memory), hooks_(std::move(hooks)), chunk_(new char[kCopyChunkMax]), loop_("ddprun-copies", hooks_.log) {
   loop_.mailbox()->post([] { setpriority(PRIO_PROCESS, 0, kNice); });  // on Linux of the calling thread
-  loop_.start([this] { turn(); });
+  loop_.prepare([this] { turn(); });
+  std::ignore = start();
 }
 
 CopyExchange::~CopyExchange() { loop_.stop(); }

@@ -41,6 +41,8 @@ class CopyExchange {
   // `memory` must outlive it.
   CopyExchange(CopyMemory& memory, Hooks hooks);
   ~CopyExchange();
+  // Empty: it runs. Else why it has no thread yet, and all waits: call it again.
+  [[nodiscard]] std::string start() { return loop_.begin(); }
 
   // From any thread, each carried out in order. A new round: what was under way for an older one ends. `kept`: what its
   // ranks go on from, which is not overwritten by what is fetched.

@@ -10,7 +10,7 @@ namespace ddprun::agent {
 namespace {
 
 constexpr std::chrono::milliseconds kFirstLookEvery{200};  // until a worker has kept a snapshot with copy
-constexpr std::chrono::seconds kRedialAfter{1};
+constexpr std::chrono::seconds kRedialAfter{1}, kThreadRetry{1};
 constexpr std::size_t kHeldMax = 1 << 15;  // of a message
 
 const char* const kHere = "this node";
@@ -18,7 +18,7 @@ const char* const kHere = "this node";
 }  // namespace
 
 NodeCopies::NodeCopies(asio::io_context& io, CopyMemory memory, Hooks hooks)
-    : io_(io), memory_(std::move(memory)), hooks_(std::move(hooks)), timer_(io) {}
+    : io_(io), memory_(std::move(memory)), hooks_(std::move(hooks)), timer_(io), thread_timer_(io) {}
 
 std::vector<rendezvous::HeldSnapshot> NodeCopies::held() const {
   std::vector<rendezvous::HeldSnapshot> out;
@@ -72,17 +72,31 @@ void NodeCopies::take_seat(const rendezvous::Seat& seat) {
 CopyExchange& NodeCopies::exchange() {
   if (exchange_) return *exchange_;
   exchange_ = std::make_unique<CopyExchange>(
-      memory_, CopyExchange::Hooks{[this](int round, const std::string& agent, const std::string& why) {
-                                     post([this, round, agent, why] { on_fetched(round, agent, why); });
-                                   },
-                                   [this](int round) {
-                                     post([this, round] {
-                                       if (round == round_ && round != refused_in_) dial_neighbour(kRedialAfter);
-                                     });
-                                   },
-                                   [this](int round) { post([this, round] { on_refused(round); }); }, hooks_.print});
+      memory_, CopyExchange::Hooks{
+                   [this](int round, const std::string& agent, const std::string& why) {
+                     post([this, round, agent, why] { on_fetched(round, agent, why); });
+                   },
+                   [this](int round) {
+                     post([this, round] {
+                       if (round == round_ && round != refused_in_) dial_neighbour(kRedialAfter);
+                     });
+                   },
+                   [this](int round) { post([this, round] { on_refused(round); }); }, hooks_.print});
   exchange_->begin(round_, kept_);
+  start_exchange();
   return *exchange_;
+}
+
+// A limit of threads may be reached for a moment.
+void NodeCopies::start_exchange() {
+  const std::string refused = exchange_->start();
+  if (refused.empty()) return;
+  if (!std::exchange(told_of_thread_, true))
+    hooks_.print("ddprun: copies of snapshots wait: " + refused + "; it tries again every second.\n");
+  thread_timer_.expires_after(kThreadRetry);
+  thread_timer_.async_wait(while_alive([this](const asio::error_code& error) {
+    if (!error) start_exchange();
+  }));
 }
 
 void NodeCopies::fetch_from(const rendezvous::ControlAddress& agent, const std::vector<Wanted>& wanted) {

@@ -45,6 +45,7 @@ class NodeCopies {
  private:
   using Wanted = CopyExchange::Wanted;
   CopyExchange& exchange();
+  void start_exchange();
   void fetch_from(const rendezvous::ControlAddress& agent, const std::vector<Wanted>& wanted);
   void on_fetched(int round, const std::string& agent, const std::string& why);
   void look_for_snapshots();
@@ -63,8 +64,8 @@ class NodeCopies {
   CopyMemory::Round ranks_;
   rendezvous::ControlAddress neighbour_;
   int refused_in_ = 0;  // the last round in which the next node had no room
-  bool warned_ = false;
-  asio::steady_timer timer_;
+  bool warned_ = false, told_of_thread_ = false;
+  asio::steady_timer timer_, thread_timer_;
   std::vector<std::unique_ptr<rendezvous::LinkDialer>> sources_;
   std::unique_ptr<rendezvous::LinkDialer> neighbour_dialer_;
   std::shared_ptr<const int> alive_ = std::make_shared<int>();

@@ -8,7 +8,6 @@
 #include <exception>
 #include <future>
 #include <memory>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -20,7 +19,7 @@
 #include "agent/link/job_link.h"
 #include "agent/link/loop_pulse.h"
 #include "rendezvous/base/error.h"
-#include "rendezvous/base/signals_blocked.h"
+#include "rendezvous/base/thread.h"
 
 namespace ddprun::agent {
 namespace {
@@ -34,13 +33,8 @@ class LinkThread : public Coordination {
         link_(make_job_link(
             io_, loop, policy, meeting, [this] { return pulse_.stood(); }, link_hooks())),
         node_(link_->node()) {
-    const SignalsBlocked blocked;
-    try {
-      thread_ = std::thread([this] { run(); });
-    } catch (const std::system_error& error) {
-      throw Error("this node cannot take part in the job", std::string("no thread can be created: ") + error.what(),
-                  "Raise the limit of processes (ulimit -u, or pids.max of the control group).");
-    }
+    if (const std::string refused = start_thread(thread_, [this] { run(); }); !refused.empty())
+      throw Error("this node cannot take part in the job", refused, "Raise the limit (ulimit -u, or the cgroup's pids.max).");
   }
 
   ~LinkThread() override {

@@ -8,14 +8,12 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
-#include <csignal>
 #include <cstring>
 #include <future>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "agent/diagnosis/kept_tracebacks.h"
@@ -24,7 +22,9 @@
 #include "agent/logs/line_buffer.h"
 #include "agent/logs/stream_ends.h"
 #include "agent/process/regular_file.h"
+#include "rendezvous/base/error.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/base/thread.h"
 
 namespace ddprun::agent {
 namespace {
@@ -366,17 +366,16 @@ struct LogPipes::End {
 };
 
 LogPipes::LogPipes() : state_(std::make_shared<State>()), end_(std::make_shared<End>()) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the main thread's
-  std::thread([state = state_, end = end_]() mutable {
+  const std::string refused = start_detached([state = state_, end = end_]() mutable {
     state->io.run();
     state.reset();
     const std::lock_guard lock(end->mutex);
     end->reached = true;
     end->notified.notify_all();
-  }).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  });
+  if (!refused.empty())
+    throw Error("cannot start", refused,
+                "Raise the limit of processes of this user (ulimit -u) or of this control group (pids.max).");
 }
 
 // A thread blocked by a stuck disk must not block us; otherwise the thread has ended before the process is torn down.

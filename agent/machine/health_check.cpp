@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "agent/process/exit_status.h"
-#include "rendezvous/base/signals_blocked.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/base/thread.h"
 
 namespace ddprun::agent {
 namespace {
@@ -36,12 +35,12 @@ void HealthCheck::check() {
   if (stopped_ || std::exchange(checking_, true)) return;
   if (!built_in_) return run_command();
   const auto answer = std::make_shared<Answer>();
-  const SignalsBlocked blocked;
-  std::thread([answer, built_in = built_in_] {
+  std::string refused = start_detached([answer, built_in = built_in_] {
     std::string why = built_in();
     const std::lock_guard lock(answer->mutex);
     answer->why = std::move(why);
-  }).detach();
+  });
+  if (!refused.empty()) return take(std::move(refused));
   await_built_in(answer, Clock::now() + timing_.built_in_max);
 }
 

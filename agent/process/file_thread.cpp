@@ -8,11 +8,9 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <system_error>
-#include <thread>
 #include <utility>
 
-#include "rendezvous/base/signals_blocked.h"
+#include "rendezvous/base/thread.h"
 
 namespace ddprun::agent {
 
@@ -80,18 +78,16 @@ struct FileThread::Shared {
         " s; ddprun goes on without it");
   }
 
-  bool begin(const std::shared_ptr<Shared>& self) {
+  // Where there can be no thread, the next write tries again.
+  bool begin(const std::shared_ptr<Shared>& self, const std::string& what) {
     if (runs) return true;
-    const SignalsBlocked blocked;
-    try {
-      std::thread([self] {
-        pthread_setname_np(pthread_self(), "ddprun-files");
-        self->run();
-      }).detach();
-    } catch (const std::system_error&) {
-      return false;
-    }
-    return runs = true;
+    const std::string refused = start_detached([self] {
+      pthread_setname_np(pthread_self(), "ddprun-files");
+      self->run();
+    });
+    runs = refused.empty();
+    if (!runs && complained.insert(what).second) say(what + " cannot be written now: " + refused);
+    return runs;
   }
 };
 
@@ -112,7 +108,8 @@ FileThread::~FileThread() {
 bool FileThread::post(const std::string& what, std::size_t bytes, std::function<std::string()> write) {
   const std::lock_guard lock(shared_->mutex);
   shared_->tell_late();
-  if (shared_->bytes + bytes > shared_->options.bytes_max || !shared_->begin(shared_)) {
+  if (!shared_->begin(shared_, what)) return false;
+  if (shared_->bytes + bytes > shared_->options.bytes_max) {
     ++shared_->dropped[what];
     return false;
   }

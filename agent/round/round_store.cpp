@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 
-#include <system_error>
 #include <utility>
 
 #include <asio/post.hpp>
@@ -35,11 +34,11 @@ void RoundStore::open() {
                                     .limits = store_limits(options_),
                                     .own_user_only = !options_.store_for_any_user,
                                     .log = hooks_.print,
-                                    .begins_later = begins_with_first_client()};
+                                    .begins_later = true};
   if (options_.store_proxy) store.address = kLoopback;
   store_ = std::make_unique<rendezvous::Server>(store);
   last_port_ = store_->port();
-  if (begins_with_first_client()) await_first_client();
+  begins_with_first_client() ? await_first_client() : begin();
   check_reach();
 }
 
@@ -60,17 +59,16 @@ void RoundStore::await_first_client() {
 
 // A limit of threads may be reached for a moment.
 void RoundStore::begin() {
-  try {
-    store_->begin();
-    first_client_.reset();
-  } catch (const std::system_error& error) {
-    if (!std::exchange(told_of_thread_, true))
-      hooks_.print("the store cannot begin to serve: " + error.code().message() + "; it tries again every second");
-    timer_.expires_after(std::chrono::seconds(1));
-    timer_.async_wait([this](const asio::error_code& canceled) {
-      if (!canceled && store_) begin();
-    });
-  }
+  std::string refused = store_->begin();
+  if (refused.empty()) first_client_.reset();
+  if (refused.empty() && proxy_) refused = proxy_->begin();
+  if (refused.empty()) return;
+  if (!std::exchange(told_of_thread_, true))
+    hooks_.print("the store cannot begin to serve: " + refused + "; it tries again every second");
+  timer_.expires_after(std::chrono::seconds(1));
+  timer_.async_wait([this](const asio::error_code& canceled) {
+    if (!canceled && store_) begin();
+  });
 }
 
 void RoundStore::close() {
@@ -110,6 +108,7 @@ void RoundStore::open_proxy(const rendezvous::Seat& seat, Coordination& coordina
       .on_lost = [this, round = seat.round](
                      const std::string& why) { asio::post(io_, [this, round, why] { lost(round, why); }); },
       .log = hooks_.print});
+  begin();
   dialer_ = coordination.dial_store(seat, proxy_->upstream());
 }
 

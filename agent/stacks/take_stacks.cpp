@@ -13,7 +13,7 @@
 #include "agent/stacks/stack_unwinder.h"
 #include "agent/stacks/thread_capture.h"
 #include "rendezvous/base/error.h"
-#include "rendezvous/base/signals_blocked.h"
+#include "rendezvous/base/thread.h"
 
 namespace ddprun::agent {
 namespace {
@@ -49,11 +49,11 @@ class StackCollection : public std::enable_shared_from_this<StackCollection> {
     for (const pid_t pid : workers) stacks_.push_back({.pid = pid, .missing = "there was no time left for it"});
   }
 
-  // Once. `on_done` is called in another thread.
+  // Once. `on_done` is called in another thread, or at once if there can be none.
   void start(std::function<void()> on_done) {
     on_done_ = std::move(on_done);
-    const SignalsBlocked blocked;
-    std::thread([self = shared_from_this()] { self->run(); }).detach();
+    if (const std::string refused = start_detached([self = shared_from_this()] { self->run(); }); !refused.empty())
+      give_up("no stacks: " + refused);
   }
 
   void wait(TimePoint deadline) {
@@ -75,6 +75,15 @@ class StackCollection : public std::enable_shared_from_this<StackCollection> {
   void run() {
     take_native();
     take_python();
+    finish();
+  }
+
+  void give_up(const std::string& why) {
+    for (ProcessStacks& stacks : stacks_) stacks.missing = why;
+    finish();
+  }
+
+  void finish() {
     const std::lock_guard lock(mutex_);
     done_ = true;
     changed_.notify_all();

@@ -16,8 +16,8 @@
 #include "agent/stacks/memory_map.h"
 #include "agent/stacks/registers.h"
 #include "agent/stacks/trace_refusal.h"
-#include "rendezvous/base/signals_blocked.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/base/thread.h"
 
 namespace ddprun::agent {
 namespace {
@@ -205,10 +205,12 @@ class Capture {
   Duration longest_pause_ = Duration::zero();
 };
 
-// The signals of this process are its main thread's.
-void run_in_tracing_thread(Capture& capture, std::vector<CapturedThread>& threads) {
-  const SignalsBlocked blocked;
-  std::thread([&] { capture.trace(threads); }).join();
+// Empty, or why not.
+std::string run_in_tracing_thread(Capture& capture, std::vector<CapturedThread>& threads) {
+  std::thread tracing;
+  std::string refused = start_thread(tracing, [&] { capture.trace(threads); });
+  if (refused.empty()) tracing.join();
+  return refused;
 }
 
 }  // namespace
@@ -229,8 +231,10 @@ CapturedProcess capture(pid_t pid, std::size_t threads_max, TimePoint deadline) 
   const auto alive = std::find_if(tids.begin(), tids.end(), [&](pid_t tid) { return !has_ended(pid, tid); });
   out.memory_of = alive == tids.end() ? pid : *alive;
   Capture capture(pid, out.memory_of, deadline);
-  while (!capture.done(out.threads)) run_in_tracing_thread(capture, out.threads);
-  if (!capture.refused().empty()) out.missing = capture.refused();
+  std::string refused;
+  while (refused.empty() && !capture.done(out.threads)) refused = run_in_tracing_thread(capture, out.threads);
+  if (refused.empty()) refused = capture.refused();
+  if (!refused.empty()) out.missing = refused;
   out.longest_pause = capture.longest_pause();
   return out;
 }

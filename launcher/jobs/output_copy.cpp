@@ -6,8 +6,10 @@
 #include <cerrno>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
+
+#include "rendezvous/base/error.h"
+#include "rendezvous/base/thread.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -52,10 +54,12 @@ void copy(const Fd& from, int console, const Fd& log) {
 OutputCopy::OutputCopy(Fd from, int console, std::shared_ptr<const Fd> log) {
   std::promise<void> done;
   done_ = done.get_future();
-  std::thread([from = std::move(from), console, log = std::move(log), done = std::move(done)]() mutable {
-    copy(from, console, *log);
-    done.set_value();
-  }).detach();
+  const std::string refused =
+      start_detached([from = std::move(from), console, log = std::move(log), done = std::move(done)]() mutable {
+        copy(from, console, *log);
+        done.set_value();
+      });
+  if (!refused.empty()) throw Error("cannot keep the job's output", refused);
 }
 
 void OutputCopy::await_end(Duration limit) { done_.wait_for(limit); }

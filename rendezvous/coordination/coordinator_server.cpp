@@ -15,9 +15,10 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "rendezvous/base/error.h"
 #include "rendezvous/base/overloaded.h"
 #include "rendezvous/base/print_line.h"
-#include "rendezvous/base/signals_blocked.h"
+#include "rendezvous/base/thread.h"
 #include "rendezvous/coordination/coordinator_callers.h"
 #include "rendezvous/coordination/coordinator_orders.h"
 #include "rendezvous/coordination/coordinator_probes.h"
@@ -43,8 +44,8 @@ class CoordinatorServer::Impl {
         liveness_(options_.lease, options_.self.value_or(0)),
         referral_(options_.self.value_or(0)) {
     listen(options_.listening);
-    const SignalsBlocked blocked;
-    thread_ = std::thread([this] { run(); });
+    if (const std::string refused = start_thread(thread_, [this] { run(); }); !refused.empty())
+      throw Error("this node cannot take part in the job", refused, "Raise the limit (ulimit -u, or the cgroup's pids.max).");
   }
 
   ~Impl() {

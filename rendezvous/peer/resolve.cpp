@@ -4,12 +4,11 @@
 #include <netinet/in.h>
 
 #include <cstring>
-#include <thread>
-#include <utility>
+#include <memory>
 
 #include "rendezvous/base/fd.h"
-#include "rendezvous/base/signals_blocked.h"
 #include "rendezvous/base/stream_error.h"
+#include "rendezvous/base/thread.h"
 
 namespace ddprun::rendezvous {
 namespace {
@@ -40,11 +39,11 @@ std::vector<Address> numeric_addresses(const std::string& host) { return look_up
 LookUp look_up(const std::string& host) { return look_up(host, 0); }
 
 std::future<LookUp> look_up_in_thread(const std::string& host) {
-  std::packaged_task<LookUp()> task([host] { return look_up(host); });
-  std::future<LookUp> result = task.get_future();
-  const SignalsBlocked blocked;
-  std::thread(std::move(task)).detach();
-  return result;
+  const auto result = std::make_shared<std::promise<LookUp>>();
+  std::future<LookUp> coming = result->get_future();
+  const std::string refused = start_detached([host, result] { result->set_value(look_up(host)); });
+  if (!refused.empty()) result->set_value({.error = refused});
+  return coming;
 }
 
 // The kernel binds only this machine's addresses.

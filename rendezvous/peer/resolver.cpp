@@ -5,13 +5,12 @@
 #include <map>
 #include <mutex>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "rendezvous/base/signals_blocked.h"
+#include "rendezvous/base/thread.h"
 
 namespace ddprun::rendezvous {
 namespace {
@@ -103,12 +102,8 @@ void Resolver::Impl::begin(const std::string& host) {
       if (const auto self = held.lock()) self->on_result(host, result);
     });
   };
-  const SignalsBlocked blocked;
-  try {
-    std::thread([deliver, look_up = look_up_, host] { deliver(look_up(host)); }).detach();
-  } catch (const std::system_error& no_thread) {
-    deliver({.error = no_thread.what()});
-  }
+  const std::string refused = start_detached([deliver, look_up = look_up_, host] { deliver(look_up(host)); });
+  if (!refused.empty()) deliver({.error = refused});
 }
 
 void Resolver::Impl::on_result(const std::string& host, const LookUp& result) {

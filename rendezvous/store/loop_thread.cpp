@@ -9,7 +9,7 @@
 #include <exception>
 #include <utility>
 
-#include "rendezvous/base/signals_blocked.h"
+#include "rendezvous/base/thread.h"
 
 namespace ddprun::rendezvous {
 namespace {
@@ -58,15 +58,8 @@ void Mailbox::close() {
   dropped.swap(work_);
 }
 
-void LoopThread::start(Work turn) {
-  prepare(std::move(turn));
-  begin();
-}
-
-void LoopThread::begin() {
-  if (thread_.joinable()) return;
-  const SignalsBlocked blocked;
-  thread_ = std::thread([this] { run(); });
+std::string LoopThread::begin() {
+  return thread_.joinable() ? "" : start_thread(thread_, [this] { run(); });
 }
 
 void LoopThread::stop() {

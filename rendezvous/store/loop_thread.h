@@ -45,11 +45,10 @@ class LoopThread {
 
   Poller& poller() { return poller_; }
   const std::shared_ptr<Mailbox>& mailbox() { return mailbox_; }
-  void start(Work turn);
-  // The same in two parts: there is no thread before begin(), which is due when poller().fd() can be read. In one
-  // thread; a second begin() does nothing.
+  // There is no thread before begin(), which is due when poller().fd() can be read. In one thread; a second begin()
+  // does nothing. Empty, or why there can be no thread: try again.
   void prepare(Work turn) { turn_ = std::move(turn); }
-  void begin();
+  [[nodiscard]] std::string begin();
   // Ends the thread after its current turn; waiting work is dropped. Not from the thread itself.
   void stop();
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
 #include "rendezvous/store/loop_thread.h"
 #include "rendezvous/store/node_link.h"
@@ -52,7 +53,7 @@ class Server::Impl {
   std::uint16_t port() const { return listening_.port; }
   const std::shared_ptr<Mailbox>& mailbox() { return loop_.mailbox(); }
   int ready_fd() { return loop_.poller().fd(); }
-  void begin() { loop_.begin(); }
+  std::string begin() { return loop_.begin(); }
   void admit(ReleasedPeer peer);
   LinkCounts link_counts() const { return {link_count_, link_requests_, link_requesters_}; }
   Counts counts() const;
@@ -100,7 +101,8 @@ Server::Impl::Impl(const Options& options)
              {[this](ClientId id, Request request) { answer(id, std::move(request)); },
               [this](ClientId id) { store_.forget(id); }, [this](ClientId id) { store_.forget(id); }, log_}) {
   loop_.prepare([this] { turn(); });
-  if (!options.begins_later) loop_.begin();
+  if (options.begins_later) return;
+  if (const std::string refused = loop_.begin(); !refused.empty()) throw Error("cannot serve a store", refused);
 }
 
 void Server::Impl::turn() {
@@ -260,7 +262,7 @@ Server::Server(const Options& options) : impl_(std::make_unique<Impl>(options)) 
 Server::~Server() = default;
 std::uint16_t Server::port() const { return impl_->port(); }
 int Server::ready_fd() const { return impl_->ready_fd(); }
-void Server::begin() { impl_->begin(); }
+std::string Server::begin() { return impl_->begin(); }
 Server::LinkCounts Server::link_counts() const { return impl_->link_counts(); }
 Server::Counts Server::counts() const { return impl_->counts(); }
 

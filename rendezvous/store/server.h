@@ -49,7 +49,7 @@ class Server {
     std::function<void(const std::string& line)> log = {};
     bool begins_later = false;  // listens, and has no thread before begin()
   };
-  // Listens when it returns. Throws Error if the port is not available.
+  // Listens when it returns. Throws Error if the port is not available, or no thread.
   explicit Server(const Options& options);
   // Closes all connections at once and waits for no peer.
   ~Server();
@@ -58,9 +58,9 @@ class Server {
 
   std::uint16_t port() const;
   // With Options::begins_later: can be read when there is something to do. Then call begin() in the thread that made
-  // the server; a second call does nothing. Throws std::system_error if there can be no thread.
+  // the server; a second call does nothing. Empty, or why there can be no thread: try again.
   int ready_fd() const;
-  void begin();
+  [[nodiscard]] std::string begin();
   StoreGateway gateway() const;
   // Connected proxies of other nodes, and their requests so far: as sent, and for how many clients. From any thread.
   struct LinkCounts {

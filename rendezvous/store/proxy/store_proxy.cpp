@@ -6,6 +6,7 @@
 #include <exception>
 #include <optional>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,7 @@ class StoreProxy::Impl {
   explicit Impl(const Options& options);
   ~Impl() { loop_.stop(); }
   std::uint16_t port() const { return listening_.port; }
+  std::string begin() { return loop_.begin(); }
   const std::shared_ptr<Mailbox>& mailbox() { return loop_.mailbox(); }
   Counts counts() const { return {requests_, sent_}; }
   void connect(ReleasedPeer peer);
@@ -75,7 +77,8 @@ StoreProxy::Impl::Impl(const Options& options)
               [this](ClientId id) { merger_.end_wait(id); }, [this](ClientId id) { merger_.forget(id); }, log_}),
       deadline_(Clock::now() + limits_.connected_within) {
   front_.count_values();
-  loop_.start([this] { turn(); });
+  loop_.prepare([this] { turn(); });
+  std::ignore = begin();
 }
 
 void StoreProxy::Impl::turn() {
@@ -211,6 +214,7 @@ void StoreUpstream::failed(const std::string& why) const {
 StoreProxy::StoreProxy(const Options& options) : impl_(std::make_unique<Impl>(options)) {}
 StoreProxy::~StoreProxy() = default;
 std::uint16_t StoreProxy::port() const { return impl_->port(); }
+std::string StoreProxy::begin() { return impl_->begin(); }
 StoreProxy::Counts StoreProxy::counts() const { return impl_->counts(); }
 
 StoreUpstream StoreProxy::upstream() const {

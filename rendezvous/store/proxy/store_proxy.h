@@ -59,6 +59,8 @@ class StoreProxy {
   StoreProxy& operator=(const StoreProxy&) = delete;
 
   std::uint16_t port() const;
+  // Empty: it serves. Else why it has no thread yet, and clients wait: call it again, in the thread that made it.
+  [[nodiscard]] std::string begin();
   StoreUpstream upstream() const;
   // Clients' requests so far, and how many of them were sent. From any thread.
   struct Counts {

@@ -5,6 +5,7 @@
 #include "agent/link/coordination.h"
 #include "rendezvous/base/overloaded.h"
 #include "rendezvous/store/client.h"
+#include "tests/support/no_threads.h"
 #include "tests/support/test.h"
 
 namespace {
@@ -92,6 +93,18 @@ TEST_CASE("workers find the round's store where they are told, or at their own n
   CHECK(coordination.dialed == std::vector{4});
   CHECK(by_proxy.store.seat_for_workers(elsewhere).master_host == "127.0.0.1");
   CHECK(by_proxy.store.seat_for_workers(elsewhere).master_port != by_proxy.store.port());
+}
+
+TEST_CASE("a store and a proxy that can have no thread begin to serve later", "[round_store]") {
+  NoCoordination coordination;
+  Rig rig{.options = options_of_several_nodes(true)};
+  {
+    const NoThreads none;
+    rig.store.open();
+    rig.store.open_proxy({.round = 4, .group_rank = 1}, coordination);
+  }
+  rig.io.run_for(2s);  // it tries again
+  CHECK(keys_at(rig.store.port()) == 0);
 }
 
 TEST_CASE("a job of one node forms, confirms and starts its round inside start(), without a turn of the loop",
