@@ -22,7 +22,8 @@ namespace {
 
 using namespace rendezvous;
 
-constexpr std::chrono::seconds kLimit{10};
+constexpr std::chrono::seconds kLimit{10};        // for a connection
+constexpr std::chrono::seconds kAnswerLimit{20};  // for the answer: stacks take 15 s at most
 
 Config config_of(std::vector<std::string> words, const std::string& run_id) {
   words.push_back("--nnodes=1:2");  // of several nodes: the endpoint counts
@@ -45,7 +46,7 @@ class Question {
   }
   // Empty, and why() is set: no answer.
   std::optional<std::string> answer() {
-    io_.run();
+    io_.run_for(kLimit + kAnswerLimit);
     return answer_;
   }
   const std::string& why() const { return why_; }
@@ -75,7 +76,7 @@ class Question {
   std::unique_ptr<ControlLink> link_;
   Dialer dialer_;
   std::optional<std::string> answer_;
-  std::string why_ = "it has not answered";
+  std::string why_ = "it has not answered within " + std::to_string((kLimit + kAnswerLimit).count()) + " s";
 };
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "agent/process/process_table.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
+#include "rendezvous/base/time.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -37,6 +38,16 @@ Error unreachable(const AgentAddress& agent, const std::string& why) {
                why);
 }
 
+std::string not_within(int limit_seconds) {
+  return "it has not answered within " + std::to_string(limit_seconds) + " s";
+}
+
+// Of one call that waits: an agent that is stuck accepts nobody.
+void limit_calls(const Fd& fd, int limit_seconds) {
+  const timeval limit{limit_seconds, 0};
+  for (const int of : {SO_SNDTIMEO, SO_RCVTIMEO}) setsockopt(fd.get(), SOL_SOCKET, of, &limit, sizeof limit);
+}
+
 Fd connected(const AgentAddress& agent, int limit_seconds) {
   sockaddr_un place{};
   place.sun_family = AF_UNIX;
@@ -44,16 +55,15 @@ Fd connected(const AgentAddress& agent, int limit_seconds) {
   std::memcpy(place.sun_path + 1, name.data(), name.size());
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd || connect(fd.get(), reinterpret_cast<const sockaddr*>(&place), size) != 0)
-    throw unreachable(agent, std::strerror(errno));
+  if (!fd) throw unreachable(agent, std::strerror(errno));
+  limit_calls(fd, limit_seconds);
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&place), size) != 0)
+    throw unreachable(agent, errno == EAGAIN ? not_within(limit_seconds) : std::strerror(errno));
   // Anybody may take a name: what answers has to be of the user that it names.
   ucred peer{};
   socklen_t peer_size = sizeof peer;
   if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) != 0 || peer.uid != agent.user)
     throw unreachable(agent, "another user has taken its name");
-  const timeval limit{limit_seconds, 0};
-  if (setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0)
-    throw unreachable(agent, std::strerror(errno));
   return fd;
 }
 
@@ -115,6 +125,7 @@ const AgentAddress* agent_below(const std::vector<AgentAddress>& agents, pid_t p
 }
 
 std::string ask(const AgentAddress& agent, const std::string& request, int limit_seconds) {
+  const TimePoint until = Clock::now() + std::chrono::seconds(limit_seconds);
   const Fd fd = connected(agent, limit_seconds);
   const std::string line = request + "\n";
   if (send(fd.get(), line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size()))
@@ -122,12 +133,10 @@ std::string ask(const AgentAddress& agent, const std::string& request, int limit
   std::string out;
   char bytes[1 << 16];
   ssize_t got = 0;
-  while ((got = read(fd.get(), bytes, sizeof bytes)) > 0) out.append(bytes, static_cast<std::size_t>(got));
-  if (got < 0) {
-    const bool late = errno == EAGAIN || errno == EWOULDBLOCK;
-    throw unreachable(
-        agent, late ? "it has not answered within " + std::to_string(limit_seconds) + " s" : std::strerror(errno));
-  }
+  while ((got = read(fd.get(), bytes, sizeof bytes)) > 0 && Clock::now() < until)
+    out.append(bytes, static_cast<std::size_t>(got));
+  if (got > 0 || (got < 0 && errno == EAGAIN)) throw unreachable(agent, not_within(limit_seconds));
+  if (got < 0) throw unreachable(agent, std::strerror(errno));
   return out;
 }
 

@@ -12,7 +12,6 @@
 
 #include <asio/buffer.hpp>
 #include <asio/read_until.hpp>
-#include <asio/steady_timer.hpp>
 #include <asio/write.hpp>
 
 namespace ddprun::agent {
@@ -21,6 +20,8 @@ namespace {
 constexpr const char* kPrefix = "ddprun/";
 constexpr std::size_t kRequestBytesMax = 1024;
 constexpr std::chrono::seconds kRequestLimit{2};  // for its line to come
+constexpr std::chrono::seconds kReplyLimit{10};   // for the reply to be read
+constexpr std::chrono::milliseconds kRetryPause{50};
 
 // Who asks; empty: it may not.
 std::optional<uid_t> asker(int fd, uid_t user) {
@@ -71,10 +72,7 @@ class AgentSocket::Session : public std::enable_shared_from_this<Session> {
       : socket_(std::move(socket)), limit_(socket_.get_executor()), user_(user) {}
 
   void read(OnRequest on_request) {
-    limit_.expires_after(kRequestLimit);
-    limit_.async_wait([self = shared_from_this()](const std::error_code& error) {
-      if (!error) self->socket_.close();
-    });
+    limit(kRequestLimit);
     asio::async_read_until(socket_, asio::dynamic_buffer(text_, kRequestBytesMax), '\n',
                            [self = shared_from_this(), on_request = std::move(on_request)](const std::error_code& error,
                                                                                            std::size_t size) {
@@ -86,10 +84,18 @@ class AgentSocket::Session : public std::enable_shared_from_this<Session> {
   }
 
  private:
+  void limit(std::chrono::seconds time) {
+    limit_.expires_after(time);
+    limit_.async_wait([self = shared_from_this()](const std::error_code& error) {
+      if (!error) self->socket_.close();
+    });
+  }
+
   void reply(const std::string& text) {
     text_ = text;
+    limit(kReplyLimit);
     asio::async_write(socket_, asio::buffer(text_),
-                      [self = shared_from_this()](const std::error_code&, std::size_t) {});
+                      [self = shared_from_this()](const std::error_code&, std::size_t) { self->limit_.cancel(); });
   }
 
   asio::local::stream_protocol::socket socket_;
@@ -99,7 +105,7 @@ class AgentSocket::Session : public std::enable_shared_from_this<Session> {
 };
 
 AgentSocket::AgentSocket(asio::io_context& io, const AgentAddress& own, OnRequest on_request)
-    : acceptor_(io), user_(own.user), on_request_(std::move(on_request)) {
+    : acceptor_(io), retry_timer_(io), user_(own.user), on_request_(std::move(on_request)) {
   const asio::local::stream_protocol::endpoint place(std::string(1, '\0') + socket_name(own));
   std::error_code error;
   acceptor_.open(place.protocol(), error);
@@ -110,7 +116,13 @@ AgentSocket::AgentSocket(asio::io_context& io, const AgentAddress& own, OnReques
 
 void AgentSocket::accept() {
   acceptor_.async_accept([this](const std::error_code& error, asio::local::stream_protocol::socket socket) {
-    if (error) return;  // no descriptor is left, or we end: nobody can ask any more
+    if (error == asio::error::operation_aborted) return;  // we end
+    if (error) {                                          // e.g. no descriptor is left
+      retry_timer_.expires_after(kRetryPause);
+      return retry_timer_.async_wait([this](const std::error_code& ended) {
+        if (!ended) accept();
+      });
+    }
     if (const auto user = asker(socket.native_handle(), user_))
       std::make_shared<Session>(std::move(socket), *user)->read(on_request_);
     accept();

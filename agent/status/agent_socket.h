@@ -1,5 +1,5 @@
 // Where `ddprun status` and `ddprun stacks` ask an agent: an abstract Unix socket, which needs no file and is gone with
-// its owner. Only the agent's own user and root are answered.
+// its owner. Only the agent's own user and root are answered. Without free descriptors, who asks waits for a moment.
 #pragma once
 #include <sys/types.h>
 
@@ -10,6 +10,7 @@
 
 #include <asio/io_context.hpp>
 #include <asio/local/stream_protocol.hpp>
+#include <asio/steady_timer.hpp>
 
 namespace ddprun::agent {
 
@@ -45,6 +46,7 @@ class AgentSocket {
   void accept();
 
   asio::local::stream_protocol::acceptor acceptor_;
+  asio::steady_timer retry_timer_;
   const uid_t user_;
   OnRequest on_request_;
 };
