@@ -1,19 +1,25 @@
 #include "agent/process/shell_command.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <utility>
+
+#include <asio/steady_timer.hpp>
 
 #include "agent/process/process.h"
 
 namespace ddprun::agent {
 namespace {
+
+constexpr std::size_t kPipeBytes = std::size_t{64} << 10, kKeptMax = kPipeBytes;
+constexpr std::chrono::milliseconds kReadPause{1};  // a command that writes as fast as it can takes no core of ours
+constexpr int kReadsAtEnd = 16;                     // something that it left behind may write on
 
 enum class ChildState { running, ended, reaped };
 
@@ -26,18 +32,73 @@ ChildState state_of(int pidfd) {
 
 }  // namespace
 
+// Our end of the pipe. Handlers hold it: they may run after the command's end.
+struct ShellCommand::Output : std::enable_shared_from_this<Output> {
+  Output(asio::io_context& io, int fd) : pipe(io, fd), pause(io) {}
+
+  void wait() {
+    pipe.async_wait(asio::posix::stream_descriptor::wait_read,
+                    [self = shared_from_this()](const asio::error_code& error) {
+                      if (!error && self->take() != Taken::end) self->wait_after_pause();
+                    });
+  }
+
+  void wait_after_pause() {
+    pause.expires_after(kReadPause);
+    pause.async_wait([self = shared_from_this()](const asio::error_code& error) {
+      if (!error) self->wait();
+    });
+  }
+
+  enum class Taken { some, none, end };
+  Taken take() {
+    const ssize_t count = ::read(pipe.native_handle(), chunk.data(), chunk.size());
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return Taken::none;
+    if (count <= 0) return Taken::end;
+    kept.append(chunk.data(), static_cast<std::size_t>(count));
+    kept.erase(0, kept.size() - std::min(kept.size(), kKeptMax));
+    return Taken::some;
+  }
+
+  void close() {
+    for (int i = 0; i < kReadsAtEnd && take() == Taken::some; ++i) continue;
+    asio::error_code ignored;
+    pipe.close(ignored);
+    pause.cancel();
+  }
+
+  asio::posix::stream_descriptor pipe;
+  asio::steady_timer pause;
+  std::string kept = {};
+  std::array<char, kPipeBytes> chunk;
+};
+
 ShellCommand::ShellCommand(asio::io_context& io, std::string text, std::vector<std::string> environment,
                            bool keep_output)
     : io_(io), text_(std::move(text)), environment_(std::move(environment)), keep_output_(keep_output) {}
 
-ShellCommand::~ShellCommand() { kill(); }
+ShellCommand::~ShellCommand() {
+  kill();
+  if (output_) output_->close();
+}
+
+// The writing end.
+Fd ShellCommand::open_output() {
+  output_.reset();
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return {};
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  output_ = std::make_shared<Output>(io_, ends[0]);
+  output_->wait();
+  return Fd(ends[1]);
+}
 
 void ShellCommand::start(OnEnd on_end) {
   const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  if (keep_output_) output_ = Fd(memfd_create("ddprun-command", MFD_CLOEXEC));
+  const Fd output = keep_output_ ? open_output() : Fd();
   SpawnRequest request{"/bin/sh", {"sh", "-c", text_}, environment_};
   request.stdin_fd = null.get();
-  request.stdout_fd = request.stderr_fd = output_ ? output_.get() : null.get();
+  request.stdout_fd = request.stderr_fd = output ? output.get() : null.get();
   Spawned spawned = spawn(request);
   if (spawned.error) return on_end(rendezvous::ExitStatus{.start_error = spawned.error});
   on_end_ = std::move(on_end);
@@ -56,6 +117,7 @@ void ShellCommand::collect() {
   if (state_of(running_->pidfd.native_handle()) == ChildState::running) return wait();
   const auto status = reap(running_->pidfd.native_handle(), running_->pid);
   running_.reset();
+  if (output_) output_->close();
   std::exchange(on_end_, {})(status);
 }
 
@@ -66,11 +128,7 @@ void ShellCommand::kill() {
 std::optional<pid_t> ShellCommand::child() const { return running_ ? std::optional(running_->pid) : std::nullopt; }
 
 std::string ShellCommand::last_line() const {
-  std::array<char, 4096> bytes;
-  const off_t size = output_ ? lseek(output_.get(), 0, SEEK_END) : 0;
-  const off_t begin = std::max<off_t>(0, size - static_cast<off_t>(bytes.size()));
-  const ssize_t count = size > 0 ? pread(output_.get(), bytes.data(), bytes.size(), begin) : 0;
-  std::string text(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  std::string text = output_ ? output_->kept : "";
   while (text.ends_with('\n') || text.ends_with(' ')) text.pop_back();
   return text.substr(text.rfind('\n') + 1);
 }

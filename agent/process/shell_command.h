@@ -1,10 +1,12 @@
 // A shell command that the agent runs beside the workers: under sh, in a session of its own, without input.
 //
-// For the agent's main thread and its io_context. What it leaves in its process group ends with it.
+// For the agent's main thread and its io_context. What it leaves in its process group ends with it. Of its output only
+// the last 64 KiB are kept, so one that writes without an end takes no memory.
 #pragma once
 #include <sys/types.h>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +23,7 @@ class ShellCommand {
  public:
   // The status is empty if it is unknown, as somebody else reaped the process.
   using OnEnd = std::function<void(const std::optional<rendezvous::ExitStatus>& status)>;
-  // `environment`: NAME=value. `keep_output`: for output().
+  // `environment`: NAME=value. `keep_output`: for last_line().
   ShellCommand(asio::io_context& io, std::string text, std::vector<std::string> environment, bool keep_output = false);
   ~ShellCommand();
   ShellCommand(const ShellCommand&) = delete;
@@ -41,6 +43,8 @@ class ShellCommand {
     pid_t pid;
     asio::posix::stream_descriptor pidfd;
   };
+  struct Output;
+  Fd open_output();
   void wait();
   void collect();
 
@@ -48,7 +52,7 @@ class ShellCommand {
   const std::string text_;
   const std::vector<std::string> environment_;
   const bool keep_output_;
-  Fd output_;
+  std::shared_ptr<Output> output_;  // of the last run; null: it is not kept
   OnEnd on_end_;
   std::optional<Running> running_;
 };

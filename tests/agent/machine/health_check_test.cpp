@@ -68,6 +68,11 @@ TEST_CASE("a check that fails says why by its last line, and is repeated until i
   CHECK(check.health().passed() == true);
 }
 
+TEST_CASE("a check's output goes through a pipe, of which the end is kept", "[health]") {
+  Check check("head -c 3000000 /dev/zero; echo; readlink /proc/self/fd/1; exit 1");
+  CHECK_THAT(check.asked(1), StartsWith("exited with code 1: pipe:"));
+}
+
 TEST_CASE("a check that does not end in time is killed with all that it started, and has failed", "[health][waits]") {
   const TempFolder folder;
   Check check("sleep 60 & echo $! > " + (folder / "pid").string() + "; wait",
