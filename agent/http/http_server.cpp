@@ -91,12 +91,23 @@ void HttpServer::answer(Id id, const HttpResponse& response) {
     enter(session);
     return session.respond(response);
   }
-  if (streams_.size() >= limits_.streams_max) {
+  if (streams_.size() >= limits_.streams_max && !end_oldest_stream()) {
     enter(session);
     return session.respond(http_line(503, "too many pages of this job are open at a time; close one of them"));
   }
   streams_.insert(session.id);
+  session.stream_since = Clock::now();
   session.respond(response);
+}
+
+// Whether its client reads is known only once all buffers on the way are full, which may take hours.
+bool HttpServer::end_oldest_stream() {
+  const auto oldest = sessions_.find(*streams_.begin());
+  if (Clock::now() < oldest->second->stream_since + limits_.stream_place_min) return false;
+  const std::shared_ptr<HttpSession> session = oldest->second;
+  session->close();
+  forget(*session);
+  return true;
 }
 
 void HttpServer::append_to_streams(const std::string& bytes) {

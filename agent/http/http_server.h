@@ -50,6 +50,7 @@ class HttpServer {
   void enter(HttpSession& session);  // among those that may be closed for others
   void handle(HttpSession& session, const HttpRequest& request);
   void answer(Id id, const HttpResponse& response);
+  bool end_oldest_stream();
   void forget(const HttpSession& session);
 
   const HttpLimits limits_;

@@ -33,6 +33,8 @@ struct HttpLimits {
   std::size_t linger_bytes_max = 64 << 10;            // that it may send meanwhile
   std::size_t streams_max = 16;                       // answers without an end; others get 503
   std::size_t stream_bytes_max = 4 << 20;             // that wait for a stream's client to read; with more it is closed
+  // At streams_max the oldest one is closed for a new one once it is so old: a client that reads asks again.
+  Duration stream_place_min = std::chrono::seconds(60);
 };
 
 class HttpSession : public std::enable_shared_from_this<HttpSession> {
@@ -49,8 +51,9 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void append(const std::string& bytes);  // to an answer that is a stream, within stream_bytes_max
   void close();                           // at once, without a call of on_end
 
-  rendezvous::PeerSource source = {};  // both are the server's own
+  rendezvous::PeerSource source = {};  // these are the server's own
   std::uint64_t id = 0;
+  TimePoint stream_since = {};
 
  private:
   void limit(Duration time);
