@@ -13,13 +13,21 @@ namespace {
 
 constexpr int kNice = 10;
 constexpr std::chrono::milliseconds kSlotsLookEvery{5};
-constexpr std::chrono::seconds kSourceStall{10};
 constexpr std::size_t kUnsentMax = std::size_t{2} * kCopyChunkMax, kChunksPerTurn = 8, kAskedMax = 1 << 16;
+constexpr std::size_t kUnreadMax = std::size_t{4} * kUnsentMax;  // with answers to what a peer sends without reading
+
+std::string for_time(Duration time) {
+  return " for " + std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + " s";
+}
 
 }  // namespace
 
-CopyExchange::CopyExchange(CopyMemory& memory, Hooks hooks)
-    : memory_(memory), hooks_(std::move(hooks)), chunk_(new char[kCopyChunkMax]), loop_("ddprun-copies", hooks_.log) {
+CopyExchange::CopyExchange(CopyMemory& memory, Hooks hooks, Duration stall_max)
+    : memory_(memory),
+      hooks_(std::move(hooks)),
+      stall_max_(stall_max),
+      chunk_(new char[kCopyChunkMax]),
+      loop_("ddprun-copies", hooks_.log) {
   loop_.mailbox()->post([] { setpriority(PRIO_PROCESS, 0, kNice); });  // on Linux of the calling thread
   loop_.prepare([this] { turn(); });
   std::ignore = start();
@@ -104,7 +112,8 @@ void CopyExchange::turn() {
   for (const auto& [tag, link] : links_) tags.push_back(tag);
   for (const std::uint64_t tag : tags) {
     Link& link = *links_.at(tag);
-    if (now >= link.deadline) link.over = "it sent nothing for " + std::to_string(kSourceStall.count()) + " s";
+    if (now >= link.deadline) link.over = "it sent nothing" + for_time(stall_max_);
+    if (now >= link.reads_until) give_up(link, "it read nothing" + for_time(stall_max_));
     if (look && link.purpose == Purpose::neighbour && link.over.empty()) {
       send_newest(link);
       look_at_ = now + kSlotsLookEvery;
@@ -115,7 +124,7 @@ void CopyExchange::turn() {
 
 TimePoint CopyExchange::next_deadline() const {
   TimePoint first = look_at_;
-  for (const auto& [tag, link] : links_) first = std::min(first, link->deadline);
+  for (const auto& [tag, link] : links_) first = std::min({first, link->deadline, link->reads_until});
   return first;
 }
 
@@ -135,11 +144,12 @@ void CopyExchange::serve(std::uint64_t tag, std::uint32_t events) {
 }
 
 void CopyExchange::take(Link& link, std::string_view bytes) {
-  if (link.purpose == Purpose::source) link.deadline = Clock::now() + kSourceStall;
+  if (link.purpose == Purpose::source) link.deadline = Clock::now() + stall_max_;
   while (link.over.empty()) {
     const auto part = link.reader.next(bytes);
     if (!part) break;
     on_part(link, *part);
+    if (link.stream.output().size() > kUnreadMax) give_up(link, "it does not read the answers to what it asks");
   }
   if (link.reader.bad() && link.over.empty()) link.over = "it sent an invalid message";
 }
@@ -213,7 +223,7 @@ void CopyExchange::on_answer(Link& link, const CopyHead& head) {
 
 void CopyExchange::ask_next(Link& link) {
   if (link.wanted.empty()) return void(link.over = "done");
-  link.deadline = Clock::now() + kSourceStall;
+  link.deadline = Clock::now() + stall_max_;
   reply(link, CopyKind::want, link.wanted.front().label);
 }
 
@@ -275,9 +285,23 @@ void CopyExchange::send_chunks(Link& link) {
 void CopyExchange::update(std::uint64_t tag, Link& link) {
   if (link.over.empty() && !link.stream.flush()) link.over = link.stream.why();
   if (!link.over.empty()) return close(tag);
+  limit_reading(link);
   const bool writes = link.stream.writing() || link.sending;
   const std::uint32_t awaited = EPOLLIN | (writes ? std::uint32_t{EPOLLOUT} : 0u);
   if (std::exchange(link.awaited, awaited) != awaited) loop_.poller().change(link.stream.fd(), awaited, tag);
+}
+
+void CopyExchange::give_up(Link& link, const std::string& why) {
+  link.over = why;
+  hooks_.log("disconnected " + link.stream.peer().name + ": " + why);
+}
+
+void CopyExchange::limit_reading(Link& link) const {
+  const bool has_read = std::exchange(link.sent, link.stream.sent()) != link.stream.sent();
+  if (!link.stream.writing())
+    link.reads_until = TimePoint::max();
+  else if (has_read || link.reads_until == TimePoint::max())
+    link.reads_until = Clock::now() + stall_max_;
 }
 
 void CopyExchange::close(std::uint64_t tag) {

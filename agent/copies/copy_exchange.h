@@ -3,7 +3,8 @@
 // what this node's ranks lack before a round.
 //
 // Connections are opened and authenticated elsewhere. A snapshot that is being sent goes at kCopyRate at most, and the
-// thread gives way to the workers. What belongs to an older round than that of the last begin() changes nothing.
+// thread gives way to the workers. What belongs to an older round than that of the last begin() changes nothing. A peer
+// that reads nothing for stall_max, or for which too much waits, is disconnected.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -32,14 +33,14 @@ class CopyExchange {
     std::function<void(int round, const std::string& from, const std::string& why)> on_fetched;
     std::function<void(int round)> on_neighbour_lost;
     std::function<void(int round)> on_refused;  // the next node has no room for the snapshots of one of our ranks
-    std::function<void(const std::string& line)> log;
+    std::function<void(const std::string& line)> log;  // "disconnected node3: it read nothing for 10 s"
   };
   struct Wanted {
     int place = 0;  // the local rank that needs it
     CopyLabel label;
   };
   // `memory` must outlive it.
-  CopyExchange(CopyMemory& memory, Hooks hooks);
+  CopyExchange(CopyMemory& memory, Hooks hooks, Duration stall_max = std::chrono::seconds(10));
   ~CopyExchange();
   // Empty: it runs. Else why it has no thread yet, and all waits: call it again.
   [[nodiscard]] std::string start() { return loop_.begin(); }
@@ -77,6 +78,8 @@ class CopyExchange {
     CopyMemory::Round ranks = {};                     // whose snapshots a neighbour gets
     std::optional<CopyMemory::Kept> unanswered = {};  // by a neighbour
     TimePoint deadline = TimePoint::max();            // a source's
+    TimePoint reads_until = TimePoint::max();         // the peer has to read something of what waits for it
+    std::uint64_t sent = 0;                           // when that was set
     std::uint32_t awaited = 0;
     bool gives_snapshots = false;  // a caller, those of its workers
     std::string over = {};         // why it is to be closed
@@ -99,12 +102,15 @@ class CopyExchange {
   void begin_sending(Link& link, const CopyMemory::Kept& kept, std::uint32_t place);
   void send_chunks(Link& link);
   void update(std::uint64_t tag, Link& link);
+  void limit_reading(Link& link) const;
+  void give_up(Link& link, const std::string& why);
   void close(std::uint64_t tag);
   void reply(Link& link, CopyKind kind, const CopyLabel& label);
   std::string copy_slot(const Wanted& wanted);
 
   CopyMemory& memory_;
   const Hooks hooks_;
+  const Duration stall_max_;
   int round_ = 0;
   std::optional<CopyMemory::Stamp> kept_;
   std::uint64_t last_tag_ = 0;

@@ -81,7 +81,8 @@ CopyExchange& NodeCopies::exchange() {
                        if (round == round_ && round != refused_in_) dial_neighbour(kRedialAfter);
                      });
                    },
-                   [this](int round) { post([this, round] { on_refused(round); }); }, hooks_.print});
+                   [this](int round) { post([this, round] { on_refused(round); }); },
+                   [this](const std::string& line) { hooks_.print("ddprun: copies of snapshots: " + line + ".\n"); }});
   exchange_->begin(round_, kept_);
   start_exchange();
   return *exchange_;

@@ -74,6 +74,7 @@ bool PeerStream::flush() {
     const std::size_t before = sent;
     if (!(session_ ? send_encrypted(sent) : send_plain(sent))) return false;
     if (sent == before) break;
+    sent_ += sent - before;
   }
   writing_ = !encrypted_.empty() || !output_.empty();
   return true;

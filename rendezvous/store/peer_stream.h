@@ -7,6 +7,7 @@
 // Not thread-safe: for one thread at a time.
 #pragma once
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -35,6 +36,7 @@ class PeerStream {
   bool flush();
   // Some output waits for room in the socket.
   bool writing() const { return writing_; }
+  std::uint64_t sent() const { return sent_; }  // bytes that the socket has taken
   const std::string& why() const { return why_; }
 
  private:
@@ -53,6 +55,7 @@ class PeerStream {
   OutputQueue output_;
   OutputQueue encrypted_;  // output that is encrypted and not yet sent
   bool writing_ = false;
+  std::uint64_t sent_ = 0;
   std::string why_;
   std::unique_ptr<char[]> scratch_;
 };

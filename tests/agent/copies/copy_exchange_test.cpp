@@ -12,8 +12,8 @@ using Part = CopyMemory::Part;
 constexpr auto kLimit = 10s;
 
 struct Node {
-  explicit Node(std::uint64_t slot_bytes = 1 << 20, int places = 1)
-      : memory(CopyMemory::create(places, 6 * slot_bytes * static_cast<std::uint64_t>(places))) {}
+  explicit Node(std::uint64_t slot_bytes = 1 << 20, int places = 1, Duration stall = 10s)
+      : memory(CopyMemory::create(places, 6 * slot_bytes * static_cast<std::uint64_t>(places))), stall_max(stall) {}
 
   std::string fetched(int round) const {
     const std::lock_guard lock(mutex);
@@ -34,13 +34,15 @@ struct Node {
   mutable std::mutex mutex;
   std::vector<std::pair<int, std::string>> done;
   CopyMemory memory;
+  Duration stall_max;
   CopyExchange exchange{
       memory,
       {[this](int round, const std::string& from, const std::string& why) {
          note(round, why.empty() ? "fetched" : from + ": " + why);
        },
        [this](int round) { note(round, "neighbour lost"); }, [this](int round) { note(round, "refused"); },
-       [this](const std::string& line) { note(0, line); }}};
+       [this](const std::string& line) { note(0, line); }},
+      stall_max};
 };
 
 std::array<ReleasedPeer, 2> connected_ends() {
@@ -173,4 +175,22 @@ TEST_CASE("a source that is lost in the middle leaves no part of a snapshot", "[
   other.socket = {};
   REQUIRE(eventually([&] { return here.fetched(2) == "there: the other side closed the connection"; }, kLimit));
   CHECK(here.memory.kept().empty());
+}
+
+TEST_CASE("a peer that does not read is disconnected, whether it waits or asks on", "[copies]") {
+  const bool asks_on = GENERATE(false, true);
+  Node node(8 << 20, 1, asks_on ? 10s : 200ms);
+  put(node.memory, label(7), std::string(4 << 20, 'x'));
+  auto [peer, other] = connected_ends();
+  node.exchange.add_caller(std::move(peer));
+  const std::string want = encode(CopyHead{CopyKind::want, 2, label(asks_on ? 6 : 7)});
+  const auto ask = [&want, fd = other.socket.get()] { return ::send(fd, want.data(), want.size(), MSG_NOSIGNAL) > 0; };
+  REQUIRE(ask());
+  const std::string why = asks_on ? "it does not read the answers to what it asks" : "it read nothing for 0 s";
+  CHECK(eventually(
+      [&] {
+        for (int i = 0; asks_on && i < 1000 && ask(); ++i) continue;
+        return node.count("disconnected : " + why) == 1;
+      },
+      kLimit));
 }
