@@ -200,7 +200,6 @@ void Agent::execute(const Action& action) {
 
 void Agent::start_workers(const rendezvous::Seat& seat) {
   round_.begin(seat);
-  hung_.reset();
   watches_.begin_round(seat);
   desk_.workers_start(Clock::now());
   tell_.reporter().round_begins();

@@ -114,7 +114,6 @@ class Agent {
   RoundWatches watches_;
   Faults faults_;
   Desk desk_;
-  std::optional<HungWorker> hung_;  // in this round
   Awaits awaits_;
   End end_;
 };

@@ -23,9 +23,9 @@ void Agent::report_failure(const ReportFailure& report) {
                               .rank = round_.workers().rank_of(report.local_rank),
                               .status = report.status};
   failure.host = options_.logs.host;
-  if (failure.status.hung && hung_) {
-    failure.how = hung_->how;
-    failure.of_all = hung_->of_all;
+  if (const auto& hung = watches_.hangs().hung(); failure.status.hung && hung) {
+    failure.how = hung->how;
+    failure.of_all = hung->of_all;
   }
   if (failure.status.hung || failure.status.by_output)  // it lives, and would come to wait like the others
     round_.workers().replace(report.local_rank, failure.status.hung ? SIGKILL : SIGTERM);

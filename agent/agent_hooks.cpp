@@ -247,7 +247,6 @@ void Agent::on_template() {
 }
 
 void Agent::on_hung(const HungWorker& worker) {
-  hung_ = worker;
   tell_.reporter().hang_found(worker.local_rank, worker.how, worker.stacks);
   dispatch(WorkerDying{worker.round, worker.local_rank, {.hung = true}});
 }

@@ -112,13 +112,13 @@ void Desk::on_request(const AgentSocket::Request& request, const AgentSocket::Re
   reply("");
 }
 
-// The kernel knows who asks here; elsewhere the token says that he may, and he says who he is.
+// Here the kernel says that he may, elsewhere the token; he says who he is.
 void Desk::ask_for_act(const AgentSocket::Request& request, const AgentSocket::Reply& reply) {
   const auto answer = [reply](const ActAnswer& said) { reply(to_line(said)); };
   auto parsed = parse_act(request.line);
   if (const auto* why = std::get_if<std::string>(&parsed)) return answer({false, *why});
   auto& act = std::get<rendezvous::Act>(parsed);
-  if (!request.by.empty()) act.by = request.by + " on " + options_.push.host;
+  if (act.by.empty() && !request.by.empty()) act.by = request.by + " on " + options_.push.host;
   const auto node = hooks_.node();
   if (!node) return answer({false, kOutOfReach});
   hooks_.send(rendezvous::ActWanted{*node, asked_acts_.begin(answer), std::move(act)});

@@ -38,6 +38,7 @@ void WorkerWatch::begin_round(const rendezvous::Seat& seat) {
   stacks_taken_.clear();
   known_stacks_.clear();
   told_.clear();
+  hung_.reset();
 }
 
 void WorkerWatch::workers_run(const rendezvous::Seat& seat) {
@@ -187,7 +188,8 @@ void WorkerWatch::on_culprits_stacks(const Blamed& blamed, const ProcessStacks& 
   const auto top = top_frame(stacks);
   if (top && top->in_collective && !blamed.told.waits) return send_standings();
   keep({local_rank}, {stacks});
-  hooks_.on_hung({blamed.round, local_rank, blamed.text + (top ? "; " + in_words(*top) : ""), blamed.of_all, stacks});
+  hung_ = HungWorker{blamed.round, local_rank, blamed.text + (top ? "; " + in_words(*top) : ""), blamed.of_all, stacks};
+  hooks_.on_hung(*hung_);
 }
 
 // Why they stand still is lost otherwise.

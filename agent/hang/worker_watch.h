@@ -70,6 +70,7 @@ class WorkerWatch {
   // All of them, by a user.
   void suspend(bool suspended);
   bool suspended() const { return suspended_; }
+  const std::optional<HungWorker>& hung() const { return hung_; }  // in this round
 
   // Before SIGTERM for another one's failure: takes the stacks of those that stand still, then calls `then`, which says
   // whether the workers still run. False: there is nothing to take, and `then` is not called.
@@ -111,6 +112,7 @@ class WorkerWatch {
   asio::io_context& io_;
   int round_ = 0, first_rank_ = 0;  // 0: there was none
   bool suspended_ = false;
+  std::optional<HungWorker> hung_;
   TimePoint standings_sent_ = {};
   std::set<int> stacks_taken_;               // of these local ranks, in this round
   std::map<int, KnownStacks> known_stacks_;  // by local rank

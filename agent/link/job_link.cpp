@@ -28,17 +28,58 @@ constexpr std::size_t kFallbackPlacesMax = 8;  // for the coordinator, if it is 
 
 std::uint64_t clock_seed() { return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()); }
 
+// What an agent's loop dials itself: a TLS context and a resolver are for one thread.
+struct LoopSide {
+  std::unique_ptr<rendezvous::StoreDialer> dial_store(const rendezvous::Seat& seat,
+                                                      const rendezvous::StoreUpstream& proxy) {
+    const auto& [host, port] = seat.store_agent;
+    return std::make_unique<rendezvous::StoreDialer>(
+        loop,
+        rendezvous::StoreDialer::Options{
+            .host = host, .port = port, .round = seat.round, .trust = trust, .names = names},
+        proxy);
+  }
+
+  std::unique_ptr<rendezvous::LinkDialer> dial_copies(const rendezvous::ControlAddress& agent,
+                                                      rendezvous::LinkDialer::Hooks hooks) {
+    return std::make_unique<rendezvous::LinkDialer>(
+        loop,
+        rendezvous::LinkDialer::Options{.agent = agent,
+                                        .opening = rendezvous::copies_opening(),
+                                        .welcome = rendezvous::copies_welcome(),
+                                        .no_welcome = "it keeps no snapshots in memory",
+                                        .other_answer = "it does not answer as an agent with snapshots in memory",
+                                        .trust = trust,
+                                        .names = names},
+        std::move(hooks));
+  }
+
+  asio::io_context& loop;
+  rendezvous::PeerTrust trust;
+  const std::shared_ptr<rendezvous::Resolver> names = std::make_shared<rendezvous::Resolver>(loop);
+};
+
+// The job's end, for all nodes, and when this one may leave.
+struct JobEnd {
+  bool may_leave() const { return !outcome || all_notified || Clock::now() >= deadline; }
+  void set_deadline() { deadline = std::min(deadline, Clock::now() + rendezvous::kLease + rendezvous::kLeaseMargin); }
+
+  std::optional<rendezvous::Outcome> outcome;  // empty: it goes on
+  bool all_notified = false;                   // all nodes know of it
+  TimePoint deadline = TimePoint::max();       // if no coordinator is found after the end
+};
+
 // Every agent listens for the others and may become the coordinator.
 class JobLink : public Coordination {
  public:
   JobLink(asio::io_context& io, asio::io_context& loop, const rendezvous::RoundPolicy& policy, const Meeting& meeting,
           std::function<Duration()> loop_stood, Hooks hooks)
       : io_(io),
-        loop_(loop),
         trust_{std::make_shared<rendezvous::TlsContext>(meeting.credentials, meeting.run_id),
                rendezvous::make_identity(meeting.name, meeting.run_id),
                {}},
-        loop_trust_{std::make_shared<rendezvous::TlsContext>(meeting.credentials, meeting.run_id), trust_.own, {}},
+        loop_side_{loop,
+                   {std::make_shared<rendezvous::TlsContext>(meeting.credentials, meeting.run_id), trust_.own, {}}},
         meeting_(meeting),
         loop_stood_(std::move(loop_stood)),
         hooks_(std::move(hooks)),
@@ -48,7 +89,7 @@ class JobLink : public Coordination {
         first_place_(meeting.places.size()),
         election_(trust_.own.instance, clock_seed()),
         election_timer_(io) {
-    for (const rendezvous::PeerTrust* trust : {&trust_, &loop_trust_})
+    for (const rendezvous::PeerTrust* trust : {&trust_, &loop_side_.trust})
       if (!trust->tls->plain()) trust->tls->prepare();  // reads its files
     listen(policy);
   }
@@ -79,29 +120,14 @@ class JobLink : public Coordination {
   void offer_store(int round, const rendezvous::StoreGateway& store) override { server_->offer_store(round, store); }
   std::unique_ptr<rendezvous::StoreDialer> dial_store(const rendezvous::Seat& seat,
                                                       const rendezvous::StoreUpstream& proxy) override {
-    const auto& [host, port] = seat.store_agent;
-    return std::make_unique<rendezvous::StoreDialer>(
-        loop_,
-        rendezvous::StoreDialer::Options{
-            .host = host, .port = port, .round = seat.round, .trust = loop_trust_, .names = loop_names_},
-        proxy);
+    return loop_side_.dial_store(seat, proxy);
   }
-
   std::unique_ptr<rendezvous::LinkDialer> dial_copies(const rendezvous::ControlAddress& agent,
                                                       rendezvous::LinkDialer::Hooks hooks) override {
-    return std::make_unique<rendezvous::LinkDialer>(
-        loop_,
-        rendezvous::LinkDialer::Options{.agent = agent,
-                                        .opening = rendezvous::copies_opening(),
-                                        .welcome = rendezvous::copies_welcome(),
-                                        .no_welcome = "it keeps no snapshots in memory",
-                                        .other_answer = "it does not answer as an agent with snapshots in memory",
-                                        .trust = loop_trust_,
-                                        .names = loop_names_},
-        std::move(hooks));
+    return loop_side_.dial_copies(agent, std::move(hooks));
   }
 
-  bool may_leave() const override { return !end_ || all_notified_ || Clock::now() >= leave_deadline_; }
+  bool may_leave() const override { return end_.may_leave(); }
 
   void leave() override {
     own_place_.stop();
@@ -164,15 +190,15 @@ class JobLink : public Coordination {
 
   // Only once no other agent of the job seems to have it.
   void report_held_place() {
-    if (client_->connected() || met_) return;
-    if (last_failure_.empty() && Clock::now() - own_place_.held_since() < kOwnPlaceLimit) return;
-    hooks_.on_unreachable(describe(last_failure_.empty() ? "nobody answers" : last_failure_), true, Clock::now());
+    if (client_->connected() || search_.met) return;
+    if (search_.failure.empty() && Clock::now() - own_place_.held_since() < kOwnPlaceLimit) return;
+    hooks_.on_unreachable(describe(search_.failure.empty() ? "nobody answers" : search_.failure), true, Clock::now());
   }
 
   std::string describe(const std::string& failure) const {
     if (!own_place_.why_not().empty())
       return failure + "; this node would listen there, but " + own_place_.why_not() + ", and tries again";
-    return meeting_.address_problem.empty() || met_ ? failure : failure + "; " + meeting_.address_problem;
+    return meeting_.address_problem.empty() || search_.met ? failure : failure + "; " + meeting_.address_problem;
   }
 
   std::vector<rendezvous::ControlAddress> other_places() const {
@@ -183,17 +209,17 @@ class JobLink : public Coordination {
 
   void connected(const rendezvous::Welcome& welcome) {
     own_place_.stop();
-    wants_place_ = false;
+    search_.own_place = false;
     first_place_.connected();
     elect(rendezvous::CoordinatorConnected{welcome.term});
     if (welcome.coordinator == node()) {
-      if (led_term_ == welcome.term && !announcing_) announce_leadership(welcome.term);
+      if (leads_.term == welcome.term && !leads_.announcing) announce_leadership(welcome.term);
     } else {
       stop_announcing();
       server_->refer_to(welcome.term, client_->coordinator());
     }
-    leave_deadline_ = TimePoint::max();
-    if (end_) return void(client_->send(rendezvous::JobWasOver{node(), *end_}));
+    end_.deadline = TimePoint::max();
+    if (end_.outcome) return void(client_->send(rendezvous::JobWasOver{node(), *end_.outcome}));
     hooks_.on_connected();
   }
 
@@ -211,7 +237,7 @@ class JobLink : public Coordination {
     }
     if (const auto* seat = std::get_if<rendezvous::TakeSeat>(&message)) on_record({seat->term, seat->seat.round});
     if (const auto* start = std::get_if<rendezvous::StartRound>(&message)) elect(rendezvous::RoundBegan{start->round});
-    if (std::holds_alternative<rendezvous::AllNotified>(message)) all_notified_ = true;
+    if (std::holds_alternative<rendezvous::AllNotified>(message)) end_.all_notified = true;
     if (const auto* end = std::get_if<rendezvous::EndJob>(&message); end && end->for_all && !on_job_end(end->outcome))
       return;
     hooks_.on_message(message);
@@ -220,10 +246,10 @@ class JobLink : public Coordination {
   // False: it was known already.
   bool on_job_end(const rendezvous::Outcome& outcome) {
     client_->send(rendezvous::NodeNotified{node()});
-    if (end_) return false;
-    end_ = outcome;
+    if (end_.outcome) return false;
+    end_.outcome = outcome;
     server_->set_job_end(outcome);
-    if (!client_->connected()) set_leave_deadline();
+    if (!client_->connected()) end_.set_deadline();
     return true;
   }
 
@@ -235,16 +261,12 @@ class JobLink : public Coordination {
   // Also after we have left and run for the others only.
   void on_vote_request(const rendezvous::VoteRequest& request, const Answer& answer) {
     if (client_) return elect(rendezvous::VoteRequested{request}, answer);
-    if (end_) send_vote({.term = election_.term(), .voter = node()}, answer);
+    if (end_.outcome) send_vote({.term = election_.term(), .voter = node()}, answer);
   }
 
   void send_vote(rendezvous::Vote vote, const Answer& answer) const {
-    vote.over = end_;
+    vote.over = end_.outcome;
     answer(vote);
-  }
-
-  void set_leave_deadline() {
-    leave_deadline_ = std::min(leave_deadline_, Clock::now() + rendezvous::kLease + rendezvous::kLeaseMargin);
   }
 
   // Called before the seat is confirmed.
@@ -263,13 +285,13 @@ class JobLink : public Coordination {
   }
 
   void on_connection_failure(const rendezvous::CoordinatorClient::Failure& failure) {
-    if (end_) set_leave_deadline();
+    if (end_.outcome) end_.set_deadline();
     elect(rendezvous::CoordinatorDisconnected{failure.gone, std::max(client_->heard_at(), server_->led_at())});
-    if (end_) return;
+    if (end_.outcome) return;
     first_place_.on_failed_attempt(failure.known, Clock::now());
     lead_if_first();
     look_for_own_place();
-    last_failure_ = failure.why;
+    search_.failure = failure.why;
     if (client_) hooks_.on_unreachable(describe(failure.why), false, Clock::now());
   }
 
@@ -279,11 +301,11 @@ class JobLink : public Coordination {
 
   // Until we are connected.
   void look_for_own_place() {
-    if (client_ && !std::exchange(wants_place_, true)) own_place_.keep_trying();
+    if (client_ && !std::exchange(search_.own_place, true)) own_place_.keep_trying();
   }
 
   void on_elsewhere(const rendezvous::Elsewhere& referral) {
-    met_ = true;
+    search_.met = true;
     if (referral.coordinator && election_.would_follow(referral.term) && referral.coordinator != client_->coordinator())
       client_->on_referral(*referral.coordinator);
   }
@@ -299,7 +321,7 @@ class JobLink : public Coordination {
     for (const rendezvous::ElectionAction& action : election_.on(event, Clock::now()))
       std::visit(overloaded{
                      [&](const rendezvous::AskForVotes& a) {
-                       announcing_ = false;
+                       leads_.announcing = false;
                        rpc_->request_votes(a.request);
                      },
                      [&](const rendezvous::GiveVote& a) { send_vote(a.vote, answer); },
@@ -308,14 +330,14 @@ class JobLink : public Coordination {
                      [&](const rendezvous::GiveUp& a) { give_up(a.certain); },
                  },
                  action);
-    if (std::exchange(reported_record_, election_.newest()) != election_.newest())
+    if (std::exchange(leads_.reported, election_.newest()) != election_.newest())
       server_->set_newest(election_.newest());
     schedule_election();
   }
 
   void give_up(bool certain) {
-    if (end_ && election_.is_alone()) leave_deadline_ = Clock::now();
-    if (end_ || client_->stuck() || std::exchange(given_up_, true)) return;
+    if (end_.outcome && election_.is_alone()) end_.deadline = Clock::now();
+    if (end_.outcome || client_->stuck() || std::exchange(leads_.given_up, true)) return;
     const char* certainly = "the coordinating node is gone, and the remaining nodes cannot elect another";
     const char* maybe = "the coordinating node is gone or unreachable: the remaining nodes cannot tell which";
     hooks_.on_no_coordinator(certain ? certainly : maybe, certain);
@@ -334,23 +356,23 @@ class JobLink : public Coordination {
   }
 
   void lead(const rendezvous::Lead& won) {
-    server_->lead(
-        {won.term, won.record, won.heard_at + rendezvous::kLease + rendezvous::kLeaseMargin, won.record_age, end_},
-        won.requested_at);
+    server_->lead({won.term, won.record, won.heard_at + rendezvous::kLease + rendezvous::kLeaseMargin, won.record_age,
+                   end_.outcome},
+                  won.requested_at);
     client_->connect_to({kThisHost, control_port_});
-    led_term_ = won.term;
+    leads_.term = won.term;
     announce_leadership(won.term);
   }
 
   // Repeated after a failed election, which ends the announcements: agents that start at a place get them as long as we
   // lead.
   void announce_leadership(int term) {
-    announcing_ = true;
+    leads_.announcing = true;
     rpc_->announce({term, control_port_}, other_places());
   }
 
   void stop_announcing() {
-    announcing_ = false;
+    leads_.announcing = false;
     rpc_->close_all();
   }
 
@@ -361,10 +383,9 @@ class JobLink : public Coordination {
   }
 
   asio::io_context& io_;
-  asio::io_context& loop_;
-  const std::shared_ptr<rendezvous::Resolver> names_ = std::make_shared<rendezvous::Resolver>(io_),
-                                              loop_names_ = std::make_shared<rendezvous::Resolver>(loop_);
-  rendezvous::PeerTrust trust_, loop_trust_;  // a TLS context is for one thread
+  const std::shared_ptr<rendezvous::Resolver> names_ = std::make_shared<rendezvous::Resolver>(io_);
+  rendezvous::PeerTrust trust_;
+  LoopSide loop_side_;
   Meeting meeting_;
   const std::function<Duration()> loop_stood_;
   Hooks hooks_;
@@ -372,18 +393,20 @@ class JobLink : public Coordination {
   std::uint16_t control_port_ = 0;
   rendezvous::FirstPlace first_place_;
   rendezvous::Election election_;
-  rendezvous::RecordId reported_record_;  // newest round that the server knows
-  bool given_up_ = false;
-  int led_term_ = 0;  // the last term we were elected in
-  bool announcing_ = false;
-  std::optional<rendezvous::Outcome> end_;       // of the job, for all nodes
-  bool all_notified_ = false;                    // all nodes know of it
-  TimePoint leave_deadline_ = TimePoint::max();  // if no coordinator is found after the end
+  struct {
+    int term = 0;  // the last one we were elected in
+    bool announcing = false;
+    bool given_up = false;
+    rendezvous::RecordId reported = {};  // newest round that the server knows
+  } leads_;
+  JobEnd end_;
   asio::steady_timer election_timer_;
   std::optional<rendezvous::Round> record_;  // the coordinator's last one
-  bool wants_place_ = false;
-  bool met_ = false;  // we met another agent of the job at a place
-  std::string last_failure_;
+  struct {                                   // for the coordinator
+    bool own_place = false;                  // we listen there as soon as we can
+    bool met = false;                        // another agent of the job, at a place
+    std::string failure;                     // the last one
+  } search_;
   std::unique_ptr<rendezvous::CoordinatorServer> server_;
   std::unique_ptr<rendezvous::CoordinatorClient> client_;
   std::unique_ptr<rendezvous::ElectionRpc> rpc_;

@@ -34,7 +34,8 @@ class LinkThread : public Coordination {
             io_, loop, policy, meeting, [this] { return pulse_.stood(); }, link_hooks())),
         node_(link_->node()) {
     if (const std::string refused = start_thread(thread_, [this] { run(); }); !refused.empty())
-      throw Error("this node cannot take part in the job", refused, "Raise the limit (ulimit -u, or the cgroup's pids.max).");
+      throw Error("this node cannot take part in the job", refused,
+                  "Raise the limit (ulimit -u, or the cgroup's pids.max).");
   }
 
   ~LinkThread() override {

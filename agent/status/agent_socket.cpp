@@ -1,6 +1,5 @@
 #include "agent/status/agent_socket.h"
 
-#include <pwd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -29,11 +28,6 @@ std::optional<uid_t> asker(int fd, uid_t user) {
   socklen_t size = sizeof peer;
   const bool is_known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
   return is_known && (peer.uid == user || peer.uid == 0) ? std::optional(peer.uid) : std::nullopt;
-}
-
-std::string name_of_user(uid_t user) {
-  const passwd* entry = getpwuid(user);
-  return entry ? entry->pw_name : "user " + std::to_string(user);
 }
 
 }  // namespace
@@ -73,14 +67,15 @@ class AgentSocket::Session : public std::enable_shared_from_this<Session> {
 
   void read(OnRequest on_request) {
     limit(kRequestLimit);
-    asio::async_read_until(socket_, asio::dynamic_buffer(text_, kRequestBytesMax), '\n',
-                           [self = shared_from_this(), on_request = std::move(on_request)](const std::error_code& error,
-                                                                                           std::size_t size) {
-                             self->limit_.cancel();
-                             if (error) return;
-                             const Request request{self->text_.substr(0, size - 1), name_of_user(self->user_)};
-                             on_request(request, [self](const std::string& text) { self->reply(text); });
-                           });
+    asio::async_read_until(
+        socket_, asio::dynamic_buffer(text_, kRequestBytesMax), '\n',
+        [self = shared_from_this(), on_request = std::move(on_request)](const std::error_code& error,
+                                                                        std::size_t size) {
+          self->limit_.cancel();
+          if (error) return;
+          const Request request{self->text_.substr(0, size - 1), "user " + std::to_string(self->user_)};
+          on_request(request, [self](const std::string& text) { self->reply(text); });
+        });
   }
 
  private:

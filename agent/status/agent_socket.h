@@ -35,7 +35,9 @@ class AgentSocket {
   using Reply = std::function<void(const std::string& text)>;
   struct Request {
     std::string line;
-    std::string by = {};  // the user who asks, as the kernel knows; empty: who it is was not told
+    // "user 1000": who asks, as the kernel knows; empty: who it is was not told. Names are looked up by who asks, as a
+    // name service may not answer.
+    std::string by = {};
   };
   using OnRequest = std::function<void(const Request&, Reply)>;
   // `on_request` is called from the loop; the reply may come later, once. If the name cannot be taken, nobody can ask.

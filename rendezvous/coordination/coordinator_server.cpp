@@ -45,7 +45,8 @@ class CoordinatorServer::Impl {
         referral_(options_.self.value_or(0)) {
     listen(options_.listening);
     if (const std::string refused = start_thread(thread_, [this] { run(); }); !refused.empty())
-      throw Error("this node cannot take part in the job", refused, "Raise the limit (ulimit -u, or the cgroup's pids.max).");
+      throw Error("this node cannot take part in the job", refused,
+                  "Raise the limit (ulimit -u, or the cgroup's pids.max).");
   }
 
   ~Impl() {

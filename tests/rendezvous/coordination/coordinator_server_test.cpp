@@ -335,6 +335,7 @@ TEST_CASE("a node whose loop stands too long is lost, though its link beats, and
   two.stood = 3s;
   REQUIRE(run_until(two, one, [&] { return two.isolated(); }));
   CHECK(one.receive<EndRound>().reason == "two (127.0.0.1) was lost: its agent has been stuck for 3 s");
+  REQUIRE(run_until(two, one, [&] { return !two.connected(); }));
   CHECK_FALSE(run_until(
       two, one, [&] { return two.connected(); }, 300ms));
   two.stood = 0s;
