@@ -32,16 +32,12 @@ class LinkThread : public Coordination {
         pulse_(loop),
         link_(make_job_link(
             io_, loop, policy, meeting, [this] { return pulse_.stood(); }, link_hooks())),
-        node_(link_->node()) {
-    if (const std::string refused = start_thread(thread_, [this] { run(); }); !refused.empty())
-      throw Error("this node cannot take part in the job", refused,
-                  "Raise the limit (ulimit -u, or the cgroup's pids.max).");
-  }
+        node_(link_->node()) {}
 
   ~LinkThread() override {
     *over_ = true;
     io_.stop();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
   }
 
  private:
@@ -55,8 +51,12 @@ class LinkThread : public Coordination {
   }
 
  public:
+  // Before its thread begins: an announcement that has come already is not sent again, and needs a link that has started.
   void start() override {
-    asio::post(io_, [this] { link_->start(); });
+    link_->start();
+    if (const std::string refused = start_thread(thread_, [this] { run(); }); !refused.empty())
+      throw Error("this node cannot take part in the job", refused,
+                  "Raise the limit (ulimit -u, or the cgroup's pids.max).");
   }
   bool send(const rendezvous::FromAgent& message) override {
     if (connected_to_ == 0) return false;
