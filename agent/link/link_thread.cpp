@@ -51,7 +51,7 @@ class LinkThread : public Coordination {
   }
 
  public:
-  // Before its thread begins: an announcement that has come already is not sent again, and needs a link that has started.
+  // Before its thread begins: an announcement that has come already is not sent again, and needs a started link.
   void start() override {
     link_->start();
     if (const std::string refused = start_thread(thread_, [this] { run(); }); !refused.empty())
