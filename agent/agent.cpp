@@ -86,11 +86,6 @@ rendezvous::NodeOffer Agent::offer() const {
           options_.workers_most};
 }
 
-std::string Agent::unfit() const {
-  if (!round_.held().empty()) return tell_.reporter().survivors(round_.held());
-  return machine_.unfit();
-}
-
 void Agent::on_message(const rendezvous::ToAgent& message) {
   std::visit(overloaded{
                  [](const rendezvous::Welcome&) {},

@@ -241,6 +241,11 @@ void Agent::on_health() {
   if (!supervision_.now().round_with_workers() && contact_.coordination().connected()) send_ready();
 }
 
+std::string Agent::unfit() const {
+  if (!round_.held().empty()) return tell_.reporter().survivors(round_.held());
+  return machine_.unfit();
+}
+
 void Agent::on_template() {
   if (!std::exchange(awaits_.the_template, false) || contact_.signal() != 0) return;
   if (contact_.coordination().connected()) offer_node();

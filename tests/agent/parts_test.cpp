@@ -1,8 +1,11 @@
 // The agent's parts without processes, sockets or an agent: each by its hooks alone.
+#include <sys/wait.h>
+
 #include "agent/desk/node_view.h"
 #include "agent/hang/round_account.h"
 #include "agent/machine/machine_watch.h"
 #include "agent/round/supervision.h"
+#include "rendezvous/base/handler_time.h"
 #include "tests/support/test.h"
 
 namespace {
@@ -111,3 +114,31 @@ TEST_CASE("a machine without checks may take part at once, and has no children",
   CHECK(machine.unfit().empty());
   CHECK(machine.children().empty());
 }
+
+#ifdef ASIO_CUSTOM_HANDLER_TRACKING
+TEST_CASE("a handler of the loop that waits ends the agent, one that computes or may wait does not", "[parts]") {
+  const auto end_of = [](const std::function<void()>& handler) {
+    const pid_t child = fork();
+    if (child == 0) {
+      close(STDERR_FILENO);
+      asio::io_context io;
+      ddprun::watch_handlers_of_this_thread();
+      asio::post(io, handler);
+      io.run();
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return status;
+  };
+  const auto wait = [] { std::this_thread::sleep_for(150ms); };
+  CHECK(WTERMSIG(end_of(wait)) == SIGABRT);
+  CHECK(end_of([] {
+          for (const auto end = Clock::now() + 150ms; Clock::now() < end;) continue;
+        }) == 0);
+  CHECK(end_of([&] {
+          const ddprun::MayWait known;
+          wait();
+        }) == 0);
+}
+#endif
