@@ -1,6 +1,8 @@
 // The agent's parts without processes, sockets or an agent: each by its hooks alone.
 #include <sys/wait.h>
 
+#include <asio/post.hpp>
+
 #include "agent/desk/node_view.h"
 #include "agent/hang/round_account.h"
 #include "agent/machine/machine_watch.h"
@@ -121,6 +123,7 @@ TEST_CASE("a handler of the loop that waits ends the agent, one that computes or
     const pid_t child = fork();
     if (child == 0) {
       close(STDERR_FILENO);
+      std::signal(SIGABRT, SIG_DFL);  // Catch would tell it
       asio::io_context io;
       ddprun::watch_handlers_of_this_thread();
       asio::post(io, handler);

@@ -88,7 +88,7 @@ TEST_CASE("stalls of files and loops over hosts lose no node, whatever load ther
             std::mt19937_64 random(seed);
             HostJob job(3, {});
             std::ofstream rules(job.folder / "rules.toml");
-            for (const char* line : {"(a+)+$", "(.*a){20}b", "(a|aa)+c"})
+            for (const char* line : {"(a+)+b", "(.*a){20}b", "(a|aa)+c"})
               rules << "[[rules]]\nline = '" << line << "'\naction = 'stop'\n";
             rules.close();
             const std::string worker = "while head -c 16000 /dev/zero | tr '\\0' a; do echo; sleep 0.5; done & exec " +
