@@ -20,13 +20,8 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 }  // namespace
 
-Acceptor::Acceptor(asio::io_context& io, int fd, std::function<void(tcp::socket)> on_accepted,
-                   std::function<bool()> may_accept)
-    : io_(io),
-      acceptor_(io, tcp::v6(), fd),
-      retry_timer_(io),
-      on_accepted_(std::move(on_accepted)),
-      may_accept_(std::move(may_accept)) {
+Acceptor::Acceptor(asio::io_context& io, int fd, std::function<void(tcp::socket)> on_accepted)
+    : io_(io), acceptor_(io, tcp::v6(), fd), retry_timer_(io), on_accepted_(std::move(on_accepted)) {
   acceptor_.native_non_blocking(true);
   wait_for_connections();
 }
@@ -39,7 +34,6 @@ void Acceptor::wait_for_connections() {
 
 void Acceptor::accept_some() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    if (!may_accept_()) return pause();
     // Not Asio's accept: it cannot set close-on-exec before another thread may exec.
     Fd fd(accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd && would_block(errno)) break;

@@ -14,10 +14,8 @@ namespace ddprun::rendezvous {
 
 class Acceptor {
  public:
-  // Takes ownership of `fd`, from open_listener(). `may_accept`: false, and new connections wait for a moment.
-  Acceptor(
-      asio::io_context& io, int fd, std::function<void(asio::ip::tcp::socket)> on_accepted,
-      std::function<bool()> may_accept = [] { return true; });
+  // Takes ownership of `fd`, from open_listener().
+  Acceptor(asio::io_context& io, int fd, std::function<void(asio::ip::tcp::socket)> on_accepted);
 
  private:
   void wait_for_connections();
@@ -28,7 +26,6 @@ class Acceptor {
   asio::ip::tcp::acceptor acceptor_;
   asio::steady_timer retry_timer_;
   std::function<void(asio::ip::tcp::socket)> on_accepted_;
-  const std::function<bool()> may_accept_;
   std::shared_ptr<const int> alive_ = std::make_shared<int>();  // expired for handlers still queued at destruction
 };
 

@@ -1,14 +1,8 @@
 #include "rendezvous/peer/failed_sources.h"
 
-#include <cstdint>
-#include <ratio>
+#include <algorithm>
 
 namespace ddprun::rendezvous {
-namespace {
-
-using UnblockTick = std::chrono::duration<std::int64_t, std::deci>;  // many are unblocked together
-
-}  // namespace
 
 Duration FailedSources::failure_lifetime() const {
   return Duration(std::chrono::seconds(1)) / static_cast<Duration::rep>(limits_.failures_per_source_per_second);
@@ -24,25 +18,14 @@ FailedSources::Failures* FailedSources::remember(const PeerSource& source, TimeP
   return &failures;
 }
 
-bool FailedSources::on_failure(const PeerSource& source, TimePoint now, Duration cost) {
-  pay(cost, now);
-  return count(source, failure_lifetime(), too_costly(now), now);
-}
-
-bool FailedSources::on_silent_close(const PeerSource& source, TimePoint now) {
-  on_turned_away(now);
-  return count(source, failure_lifetime() / limits_.silent_per_failure, false, now);
-}
-
-bool FailedSources::count(const PeerSource& source, Duration lifetime, bool last, TimePoint now) {
+bool FailedSources::on_failure(const PeerSource& source, TimePoint now) {
   if (is_blocked(source)) return false;
   Failures* const failures = remember(source, now);
   if (!failures) return false;
-  failures->forgotten_at += lifetime;
+  failures->forgotten_at += failure_lifetime();
   const auto before_last = static_cast<Duration::rep>(limits_.failures_per_source_max) - 1;
-  if (!last && failures->forgotten_at - now <= failure_lifetime() * before_last) return false;
-  const Block block{std::chrono::ceil<UnblockTick>(now + failures->next_block_time), source};
-  blocked_set_.insert(source);
+  if (failures->forgotten_at - now <= failure_lifetime() * before_last) return false;
+  const Block block{now + failures->next_block_time, source};
   const auto ends_later = [](const Block& a, const Block& b) { return a.until > b.until; };
   blocked_.insert(std::upper_bound(blocked_.begin(), blocked_.end(), block, ends_later), block);
   failures->next_block_time = std::min(failures->next_block_time * 2, limits_.source_block_time_max);
@@ -51,15 +34,17 @@ bool FailedSources::count(const PeerSource& source, Duration lifetime, bool last
 
 bool FailedSources::on_success(const PeerSource& source) {
   failures_.erase(source);
-  if (blocked_set_.erase(source) == 0) return false;
   return std::erase_if(blocked_, [&](const Block& block) { return block.source == source; }) > 0;
 }
 
 bool FailedSources::unblock_expired(TimePoint now) {
   const std::size_t before = blocked_.size();
-  for (; !blocked_.empty() && blocked_.back().until <= now; blocked_.pop_back())
-    blocked_set_.erase(blocked_.back().source);
+  while (!blocked_.empty() && blocked_.back().until <= now) blocked_.pop_back();
   return blocked_.size() != before;
+}
+
+bool FailedSources::is_blocked(const PeerSource& source) const {
+  return std::any_of(blocked_.begin(), blocked_.end(), [&](const Block& block) { return block.source == source; });
 }
 
 std::vector<PeerSource> FailedSources::blocked() const {

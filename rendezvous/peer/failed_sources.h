@@ -1,12 +1,9 @@
-// Blocks sources for a while whose unauthenticated peers fail too often: bad handshakes, or no handshake in time. Knows
-// what all of them cost.
+// Blocks sources for a while whose unauthenticated peers fail too often: bad handshakes, or no handshake in time.
 //
 // A value. `now` never goes back.
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <map>
-#include <set>
 #include <vector>
 
 #include "rendezvous/peer/admission.h"
@@ -18,17 +15,11 @@ class FailedSources {
   explicit FailedSources(const AdmissionLimits& limits) : limits_(limits) {}
 
   // Each returns whether blocked() has changed.
-  // `cost`: the handshake's. Of a source that is blocked already only that counts.
-  bool on_failure(const PeerSource& source, TimePoint now, Duration cost = {});
-  bool on_silent_close(const PeerSource& source, TimePoint now);
-  bool on_success(const PeerSource& source);  // a member is there: earlier failures are forgotten
-  bool unblock_expired(TimePoint now);        // sources whose time is over
+  bool on_failure(const PeerSource& source, TimePoint now);  // no effect if it is blocked already
+  bool on_success(const PeerSource& source);                 // a member is there: earlier failures are forgotten
+  bool unblock_expired(TimePoint now);                       // sources whose time is over
 
-  void on_turned_away(TimePoint now) { pay({}, now); }
-  // Failures cost too much: accept nobody for a moment.
-  bool too_costly(TimePoint now) const { return paid_at_ - now > limits_.cost_burst * limits_.core_part; }
-
-  bool is_blocked(const PeerSource& source) const { return blocked_set_.contains(source); }
+  bool is_blocked(const PeerSource& source) const;
   std::vector<PeerSource> blocked() const;  // the last one to be unblocked comes first
   TimePoint next_deadline() const;          // of unblock_expired(); TimePoint::max(): none
 
@@ -41,18 +32,12 @@ class FailedSources {
     TimePoint forgotten_at;    // when the last one is forgotten; one goes after the other
     Duration next_block_time;  // when it is blocked next
   };
-  void pay(Duration handshake, TimePoint now) {
-    paid_at_ = std::max(paid_at_, now) + (limits_.connection_cost + handshake) * limits_.core_part;
-  }
-  bool count(const PeerSource& source, Duration lifetime, bool last, TimePoint now);
   Failures* remember(const PeerSource& source, TimePoint now);
   Duration failure_lifetime() const;  // the time until one failure is forgotten
 
   const AdmissionLimits limits_;
-  TimePoint paid_at_ = {};  // when their part of a core has paid for all failures
   std::map<PeerSource, Failures> failures_;
   std::vector<Block> blocked_;  // the first one to be unblocked comes last
-  std::set<PeerSource> blocked_set_;
 };
 
 }  // namespace ddprun::rendezvous

@@ -28,9 +28,7 @@ PeerListener::PeerListener(asio::io_context& io, const Listening& listening, Pee
       filter_(listening.fd, trust_.limits),
       unblock_timer_(io),
       refusals_(trust_.limits),
-      acceptor_(
-          io, listening.fd, [this](tcp::socket socket) { admit(std::move(socket)); },
-          [this] { return !filter_.too_costly(Clock::now()); }) {}
+      acceptor_(io, listening.fd, [this](tcp::socket socket) { admit(std::move(socket)); }) {}
 
 void PeerListener::admit(tcp::socket socket) {
   std::error_code error;
@@ -38,10 +36,7 @@ void PeerListener::admit(tcp::socket socket) {
   if (error) return;  // it is gone already
   const address_v6 address = as_v6(remote.address());
   const PeerSource source = source_of(address.to_bytes());
-  if (filter_.blocks(source)) {
-    filter_.on_turned_away(Clock::now());
-    return log_refusal(source, text_of(address), "it has failed too often recently");
-  }
+  if (filter_.blocks(source)) return log_refusal(source, text_of(address), "it has failed too often recently");
   const Admission::PeerId id = ++last_id_;
   if (const auto evicted = admission_.add(id, source))
     finish(*evicted, "too many unauthenticated connections at a time");
@@ -58,12 +53,10 @@ void PeerListener::finish(Admission::PeerId id, const std::string& refusal) {
     filter_.on_success(pending.source);
     return hooks_.on_peer(std::move(pending.connection));
   }
-  const bool silent = pending.connection.closed_silently();
-  const TimePoint now = Clock::now();
-  silent ? filter_.on_silent_close(pending.source, now)
-         : filter_.on_failure(pending.source, now, pending.connection.handshake_cost());
+  if (pending.connection.closed_silently()) return;
+  filter_.on_failure(pending.source, Clock::now());
   schedule_unblock();
-  if (!silent) log_refusal(pending.source, pending.address, refusal);
+  log_refusal(pending.source, pending.address, refusal);
 }
 
 void PeerListener::schedule_unblock() {

@@ -9,10 +9,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-// The kernel compares each packet with all of them, and may have 20 KiB for the program; we close others' connections.
-constexpr std::size_t kIpv4Max = 1000, kIpv6Max = 64;
-constexpr std::size_t kJumpMax = 255;
-constexpr std::chrono::milliseconds kUpdateEvery{100};
+constexpr std::size_t kSourcesMax = 64;  // the kernel compares each packet with all; we close others' connections
 
 // Classic BPF, which needs no privilege: socket(7), SO_ATTACH_FILTER; the kernel's Documentation/networking/filter.rst.
 constexpr std::uint32_t kIpHeader = static_cast<std::uint32_t>(SKF_NET_OFF);
@@ -36,21 +33,12 @@ std::uint32_t word_of(const PeerSource& source, std::size_t at) {
   return word;
 }
 
-// The filter for one address family: packets that it does not drop are kept. One instruction for a source: each jumps
-// to the end of its block, which drops.
+// The filter for one address family: packets that it does not drop are kept.
 Program from_ipv4(const std::vector<PeerSource>& sources) {
   Program program;
-  std::vector<std::uint32_t> words;
-  for (const PeerSource& source : sources)
-    if (source.is_ipv4()) words.push_back(word_of(source, 12));
   load(program, kSourceInIpv4);
-  for (std::size_t begin = 0; begin < words.size(); begin += kJumpMax) {
-    const std::size_t end = std::min(words.size(), begin + kJumpMax);
-    for (std::size_t i = begin; i < end; ++i)
-      program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, words[i], static_cast<std::uint8_t>(end - i), 0));
-    program.push_back(BPF_STMT(BPF_JMP | BPF_JA, 1));
-    program.push_back(BPF_STMT(BPF_RET | BPF_K, kDrop));
-  }
+  for (const PeerSource& source : sources)
+    if (source.is_ipv4()) drop_if(program, word_of(source, 12));
   program.push_back(BPF_STMT(BPF_RET | BPF_K, kKeep));
   return program;
 }
@@ -91,17 +79,8 @@ PeerSource source_of(const sockaddr_storage& address) {
   return source_of(bytes);
 }
 
-void SourceFilter::on_failure(const PeerSource& source, TimePoint now, Duration cost) {
-  if (failed_sources_.on_failure(source, now, cost)) update_soon(now);
-}
-
-void SourceFilter::on_turned_away(TimePoint now) {
-  failed_sources_.on_turned_away(now);
-  update_soon(now);
-}
-
-void SourceFilter::on_silent_close(const PeerSource& source, TimePoint now) {
-  if (failed_sources_.on_silent_close(source, now)) update_soon(now);
+void SourceFilter::on_failure(const PeerSource& source, TimePoint now) {
+  if (failed_sources_.on_failure(source, now)) update_kernel_filter();
 }
 
 void SourceFilter::on_success(const PeerSource& source) {
@@ -112,18 +91,9 @@ void SourceFilter::unblock_expired(TimePoint now) {
   if (failed_sources_.unblock_expired(now)) update_kernel_filter();
 }
 
-// A long program costs the kernel more than a few connections that we close.
-void SourceFilter::update_soon(TimePoint now) {
-  if (filtered_.size() > kIpv6Max && now < update_again_) return;
-  update_kernel_filter();
-  update_again_ = now + kUpdateEvery;
-}
-
 void SourceFilter::update_kernel_filter() {
   std::vector<PeerSource> sources = failed_sources_.blocked();
-  std::size_t ipv4 = 0, ipv6 = 0;
-  std::erase_if(sources,
-                [&](const PeerSource& source) { return source.is_ipv4() ? ++ipv4 > kIpv4Max : ++ipv6 > kIpv6Max; });
+  sources.resize(std::min(sources.size(), kSourcesMax));
   if (sources == filtered_) return;
   // Detach first: the kernel may have no memory for two programs, and an old one must not stay. If it accepts none, we
   // close the connections.

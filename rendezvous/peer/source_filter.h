@@ -19,22 +19,17 @@ class SourceFilter {
 
   // Whether to close a connection that came before the kernel's filter, or without one.
   bool blocks(const PeerSource& source) const { return failed_sources_.is_blocked(source); }
-  void on_turned_away(TimePoint now);
-  bool too_costly(TimePoint now) const { return failed_sources_.too_costly(now); }
-  void on_failure(const PeerSource& source, TimePoint now, Duration cost = {});
-  void on_silent_close(const PeerSource& source, TimePoint now);
+  void on_failure(const PeerSource& source, TimePoint now);
   void on_success(const PeerSource& source);
   void unblock_expired(TimePoint now);
   TimePoint next_deadline() const { return failed_sources_.next_deadline(); }  // of unblock_expired()
 
  private:
-  void update_soon(TimePoint now);
   void update_kernel_filter();
 
   const int listener_;
   FailedSources failed_sources_;
   std::vector<PeerSource> filtered_;  // sources in the kernel's filter
-  TimePoint update_again_ = {};
 };
 
 }  // namespace ddprun::rendezvous

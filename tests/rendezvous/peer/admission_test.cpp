@@ -87,32 +87,6 @@ TEST_CASE("a source that fails over and over is shut out, for a while at a time"
   CHECK(handled >= 60 * 4 - 2);
 }
 
-TEST_CASE("all sources together cost a part of a core, and beyond that each is shut out by its first failure",
-          "[admission]") {
-  FailedSources failed(AdmissionLimits{});
-  int handled = 0;
-  const auto fails = [&](TimePoint now) {  // a new source each time
-    const PeerSource next =
-        source_of({0x20, static_cast<std::uint8_t>(handled >> 8), static_cast<std::uint8_t>(handled)});
-    return ++handled, failed.on_failure(next, now, 460us);
-  };
-  TimePoint now = t0;
-  for (; now < t0 + 60s; now += 1ms)
-    if (!failed.too_costly(now)) fails(now);
-  CHECK(handled >= 60 * 80);
-  CHECK(handled <= 60 * 80 + 201);
-  now += 60s;  // they are forgotten
-  CHECK_FALSE(fails(now));
-  while (!failed.too_costly(now)) fails(now);
-  CHECK(fails(now));
-}
-
-TEST_CASE("a source that connects and says nothing is shut out later than one that fails", "[admission]") {
-  FailedSources failed({.failures_per_source_max = 10});
-  for (int i = 0; i < 9 * 16; ++i) CHECK_FALSE(failed.on_silent_close(ipv4(1), t0));
-  CHECK(failed.on_silent_close(ipv4(1), t0));
-}
-
 TEST_CASE("a source is shut out for twice as long each time, up to a limit, until its failures are forgotten",
           "[admission]") {
   FailedSources failed({.failures_per_source_max = 40, .failures_per_source_per_second = 1});
