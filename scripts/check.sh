@@ -71,7 +71,7 @@ fi
 # ccache takes the reader for a compiler. Comments count: some of them silence clang-tidy.
 export CCACHE_COMPILER=$PWD/scripts/check_reader.sh CCACHE_COMPILERTYPE=$([ $reader = gcc ] && echo gcc || echo clang)
 export CCACHE_COMMENTS=1 CCACHE_COMPILERCHECK
-CCACHE_COMPILERCHECK="string:$reader $($compiler --version | head -n 1) $("$DDPRUN_CLANG_TIDY" --version 2>&1 | tr -d '\n')
+CCACHE_COMPILERCHECK="string:$reader $($compiler --version | sed -n 1p) $("$DDPRUN_CLANG_TIDY" --version 2>&1 | tr -d '\n')
 $(cat .clang-tidy scripts/check_reader.sh | sha256sum)"
 launcher="$PWD/cmake/compile_cached.sh $PWD ccache"
 cd $build

@@ -55,9 +55,9 @@ tell() {
     END { for (kind in seconds) printf "%-20s %8d   %d\n", kind, seconds[kind], number[kind] | "sort -k2,2nr" }' $times
   echo
   echo 'the dearest tests, in seconds'
-  sort -rn $times | head -n 10 | awk -F'\t' '{ printf "%8.1f   %s\n", $1, $2 }'
+  sort -rn $times | awk -F'\t' 'NR <= 10 { printf "%8.1f   %s\n", $1, $2 }'
 }
-trap tell EXIT
+trap 'tell || true' EXIT  # a table fails nothing
 
 configured_with=(-DDDPRUN_TESTS=ON -DDDPRUN_ALL_SANITIZED=$([ $tier = soak ] && echo ON || echo OFF))
 presets=(release dev tsan)

@@ -53,7 +53,7 @@ pair() {
 why_pair_failed() {
   local pattern files=("$1".?.err "$1".?.out)
   for pattern in 'Duplicate GPU' 'NCCL WARN\|nccl[A-Z][A-Za-z]*Error' '^train: \|[A-Za-z]Error: '; do
-    if grep -h -m 1 "$pattern" "${files[@]}" | head -n 1 | sed "s,^[ |]*,," | cut -c 1-200 | grep .; then return; fi
+    if grep -h -m 1 "$pattern" "${files[@]}" | sed -n 1p | sed "s,^[ |]*,," | cut -c 1-200 | grep .; then return; fi
   done
   grep -h -v '^ddprun: \|^  [a-z ]*: \|^              ' "${files[@]}" | tail -n 1 | cut -c 1-200 | grep . || echo 'they say nothing'
 }
@@ -173,7 +173,7 @@ killed_pair() {
   since=$(milliseconds)
   kill -9 "$(cat "$name.pid.1")"
   wait_for 'resuming' "$name.0.out" "${agents[0]}"
-  until sed -n '/resuming/,$p' "$name.0.out" | grep -q '^epoch [0-9]* step'; do sleep 0.02; done
+  until sed -n '/resuming/,$p' "$name.0.out" | grep '^epoch [0-9]* step' >/dev/null; do sleep 0.02; done
   took=$(($(milliseconds) - since))
   wait_for_pair
   [ "${codes[*]}" = '0 0' ] || { cat "$name".?.err && wrong "after kill -9 of a rank the agents exit with ${codes[*]}"; }
@@ -196,7 +196,7 @@ try_pair_kill_end() {
   took=$(($(milliseconds) - since))
   cat end.?.err
   [ "${codes[0]}" != 0 ] && [ "${codes[1]}" != 0 ] || wrong "after kill -9 of a rank without restarts the agents exit with ${codes[*]}"
-  echo "$took ms from kill -9 of one rank to the end, exit codes ${codes[*]}: $(grep -h -m 1 'SIGKILL' end.?.err | head -n 1)"
+  echo "$took ms from kill -9 of one rank to the end, exit codes ${codes[*]}: $(grep -h -m 1 'SIGKILL' end.?.err | sed -n 1p)"
 }
 
 try_pair_memory() {

@@ -120,6 +120,6 @@ project_version() {
 machine() {
   local name=GPU
   if [ "$GPU_CHECK_GPUS" = 0 ]; then echo "$(nproc) cores, no GPU" && return; fi
-  if command -v nvidia-smi >/dev/null; then name=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1); fi
+  if command -v nvidia-smi >/dev/null; then name=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | sed -n 1p); fi
   echo "$GPU_CHECK_GPUS × $name"
 }

@@ -43,7 +43,7 @@ END_OF_PYTHON
 try_drives() {
   local driver=unknown versions=''
   if command -v nvidia-smi >/dev/null; then
-    driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1) || true
+    driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | sed -n 1p) || true
   elif [ -r /proc/driver/nvidia/version ]; then
     driver=$(sed -n 's/^NVRM.*Module *\([0-9.]*\) .*/\1/p' /proc/driver/nvidia/version)
   fi
@@ -287,7 +287,7 @@ time_restart() {
   began=$(milliseconds)
   kill -9 "$(cat pid.$((GPU_CHECK_RANKS - 1)))"
   wait_for 'resuming' out "$job"
-  until sed -n '/resuming/,$p' out | grep -q '^epoch [0-9]* step'; do sleep 0.02; done
+  until sed -n '/resuming/,$p' out | grep '^epoch [0-9]* step' >/dev/null; do sleep 0.02; done
   took=$(($(milliseconds) - began))
   wait "$job" || { cat out err && wrong "the job fails after kill -9 of a worker"; }
 }
@@ -350,7 +350,7 @@ sanitized=(gradients sync-batch-norm scaler)  # scenarios of ddp_worker
 
 try_sanitizer() {
   local tool scenario cuda=${CUDA_HOME:-/usr/local/cuda}
-  tool=$(command -v compute-sanitizer || find "$cuda/" -maxdepth 3 -name compute-sanitizer -type f 2>/dev/null | head -n 1 || true)
+  tool=$(command -v compute-sanitizer || find "$cuda/" -maxdepth 3 -name compute-sanitizer -type f 2>/dev/null | sed -n 1p || true)
   [ -n "$tool" ] || skip "compute-sanitizer is not installed (it comes with the CUDA toolkit)"
   [ -x "$GPU_CHECK_BIN/ddp_worker" ] || skip "ddp_worker is not built"
   export DDP_WORKER_ON_GPU=1
