@@ -198,19 +198,19 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   watches_.begin_round(seat);
   desk_.workers_start(Clock::now());
   tell_.reporter().round_begins();
-  const MayWait until_they_are_executed;
-  for (int local_rank = 0; local_rank < seat.workers; ++local_rank) {
-    if (const int error = round_.start(local_rank)) {
-      tell_.events().worker_ended(local_rank);
-      return dispatch(WorkerExited{seat.round, local_rank, {.start_error = error}});
-    }
-    tell_.events().worker_started(local_rank);
-    dispatch(WorkerStarted{seat.round, local_rank});
+  round_.start_workers();
+}
+
+bool Agent::on_started(int local_rank, int error) {
+  const int round = round_.seat()->round;
+  if (error) {
+    tell_.events().worker_ended(local_rank);
+    dispatch(WorkerExited{round, local_rank, {.start_error = error}});
+    return false;
   }
-  round_.all_started();
-  tell_.reporter().workers_run();
-  desk_.workers_run(*round_.workers_run_since());
-  watches_.workers_run(seat, *round_.workers_run_since());
+  tell_.events().worker_started(local_rank);
+  dispatch(WorkerStarted{round, local_rank});
+  return running_round() == round;
 }
 
 void Agent::collect_workers() {

@@ -76,6 +76,7 @@ class Agent {
   void execute(const Action& action);
   void take_seat(const rendezvous::Seat& seat);
   void start_workers(const rendezvous::Seat& seat);
+  bool on_started(int local_rank, int error);
   void collect_workers();
   void on_hung(const HungWorker& worker);
   void on_output(const OutputWatch::Finding& found);

@@ -47,6 +47,7 @@ void Agent::report_held(const std::vector<int>& local_ranks) {
 }
 
 void Agent::signal_workers(int signal) {
+  round_.stop_starting();
   const bool for_a_failure = signal == SIGTERM && round_.seat() && !round_.end_was_planned() && contact_.signal() == 0;
   const auto then = [this, signal, round = round_.seat() ? round_.seat()->round : 0] {
     if (supervision_.now().round_with_workers() != round) return false;  // they have ended by themselves

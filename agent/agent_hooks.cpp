@@ -56,7 +56,13 @@ MachineWatch::Hooks Agent::machine_hooks() {
 }
 
 NodeRound::Hooks Agent::round_hooks() {
-  return {[this] { collect_workers(); },
+  return {[this](int local_rank, int error) { return on_started(local_rank, error); },
+          [this] {
+            tell_.reporter().workers_run();
+            desk_.workers_run(*round_.workers_run_since());
+            watches_.workers_run(*round_.seat(), *round_.workers_run_since());
+          },
+          [this] { collect_workers(); },
           [this](const WorkerEnd& end) {
             dispatch(WorkerDying{round_.seat()->round, end.local_rank, end.status});
           },

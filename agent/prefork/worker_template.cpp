@@ -1,7 +1,6 @@
 #include "agent/prefork/worker_template.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -27,8 +26,6 @@
 
 namespace ddprun::agent {
 namespace {
-
-using std::chrono::milliseconds;
 
 constexpr int kLoadsMax = 3;                               // in a row, of templates that end before they are ready
 constexpr std::size_t kHelloMax = std::size_t{64} * 1024;  // bytes
@@ -135,22 +132,10 @@ std::string content_of(int fd) {
   return out;
 }
 
-// "<pid> <errno>", from the worker's socket. Empty: the socket closed, or the time is over.
-std::optional<std::pair<pid_t, int>> answer_of(int socket, milliseconds limit) {
-  pollfd wait{socket, POLLIN, 0};
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  for (;;) {
-    const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
-    const int ready = poll(&wait, 1, static_cast<int>(std::max(left, milliseconds(0)).count()));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return {};
-    break;
-  }
-  std::array<char, 64> text{};
-  const ssize_t got = recv(socket, text.data(), text.size(), MSG_DONTWAIT);
-  if (got <= 0) return {};
+// "<pid> <errno>", as a worker's socket says it.
+std::optional<std::pair<pid_t, int>> parse_answer(std::string_view text) {
   std::pair<pid_t, int> out;
-  const char* const end = text.data() + got;
+  const char* const end = text.data() + text.size();
   const auto pid = std::from_chars(text.data(), end, out.first);
   if (pid.ec != std::errc() || pid.ptr == end) return {};
   if (std::from_chars(pid.ptr + 1, end, out.second).ec != std::errc()) return {};
@@ -339,14 +324,13 @@ void WorkerTemplate::begin_round() {
   }
 }
 
-std::optional<Spawned> WorkerTemplate::fork(const SpawnRequest& request) {
-  if (!usable_) return {};
+bool WorkerTemplate::fork(const SpawnRequest& request, Forked done) {
+  if (!usable_) return false;
   if (forks_took_ >= timing_.forks_max) {
     usable_ = false;  // until the next round
     say_("the workers' template forks too slowly: the rest of this round's workers is started without it");
-    return {};
+    return false;
   }
-  const TimePoint began = Clock::now();
   ForkRequest wanted{.agent = getpid(),
                      .foreground_group = request.foreground_group,
                      .numbers = {},
@@ -359,26 +343,54 @@ std::optional<Spawned> WorkerTemplate::fork(const SpawnRequest& request) {
   Pair pair = socket_pair();
   std::vector<int> fds{text.get(), pair.theirs.get(), request.stdin_fd, request.stdout_fd, request.stderr_fd};
   for (const PassedFd& one : request.passed) fds.push_back(one.fd);
-  const bool sent = text && pair.ours && send_with(socket_->native_handle(), fds);
-  pair.theirs.reset();  // so that the end of the last other owner is seen
-  const auto answer = sent ? answer_of(pair.ours.get(), timing_.fork_max) : std::nullopt;
-  forks_took_ += Clock::now() - began;
+  if (!text || !pair.ours || !send_with(socket_->native_handle(), fds)) return no_answer(), false;
+  forking_ = std::make_shared<Forking>(Forking{asio::posix::stream_descriptor(io_, pair.ours.release()),
+                                               asio::steady_timer(io_, timing_.fork_max), Clock::now(),
+                                               request.cgroup_fd, std::move(done)});
+  forking_->timer.async_wait([this, of = std::weak_ptr(forking_)](const asio::error_code& error) {
+    if (!error && !of.expired()) no_answer();
+  });
+  await_answer();
+  return true;
+}
+
+void WorkerTemplate::await_answer() {
+  forking_->worker.async_wait(asio::posix::stream_descriptor::wait_read,
+                              [this, of = std::weak_ptr(forking_)](const asio::error_code& error) {
+                                if (!error && !of.expired()) on_answer();
+                              });
+}
+
+void WorkerTemplate::on_answer() {
+  std::array<char, 64> text{};
+  const int socket = forking_->worker.native_handle();
+  const ssize_t got = recv(socket, text.data(), text.size(), MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return await_answer();
+  const auto answer = parse_answer({text.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))});
   Fd pidfd;
   if (answer && is_our_child(answer->first)) pidfd = Fd(static_cast<int>(syscall(SYS_pidfd_open, answer->first, 0)));
-  if (!pidfd) {
-    stop();
-    replace("it did not fork, so this round's workers are started without it");
-    return {};
-  }
-  if (request.cgroup_fd >= 0) {
-    const Fd members(openat(request.cgroup_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC));
+  if (!pidfd) return no_answer();
+  forks_took_ += Clock::now() - forking_->began;
+  if (forking_->cgroup_fd >= 0) {
+    const Fd members(openat(forking_->cgroup_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC));
     const std::string pid = std::to_string(answer->first);
     if (members) [[maybe_unused]]
       const auto written = write(members.get(), pid.data(), pid.size());
   }
-  const char go = 1;
-  if (send(pair.ours.get(), &go, 1, MSG_NOSIGNAL) != 1) return {};
-  return Spawned{answer->first, std::move(pidfd), 0, answer->second};
+  const auto forking = std::exchange(forking_, nullptr);
+  forking->done(Spawned{answer->first, std::move(pidfd), 0, answer->second}, [socket] {
+    const char byte = 1;
+    return send(socket, &byte, 1, MSG_NOSIGNAL) == 1;
+  });
+}
+
+void WorkerTemplate::no_answer() {
+  const auto forking = std::exchange(forking_, nullptr);
+  if (usable_) {  // else it has ended meanwhile
+    stop();
+    replace("it did not fork, so this round's workers are started without it");
+  }
+  if (forking) forking->done({}, {});
 }
 
 }  // namespace ddprun::agent

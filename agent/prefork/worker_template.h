@@ -33,7 +33,7 @@ struct TemplateCommand {
 
 struct TemplateTiming {
   std::chrono::milliseconds load_max = std::chrono::minutes(5);
-  std::chrono::milliseconds fork_max = std::chrono::seconds(2);   // one that takes longer would delay the round
+  std::chrono::milliseconds fork_max = std::chrono::seconds(2);   // one that takes longer delays the round
   std::chrono::milliseconds forks_max = std::chrono::seconds(4);  // all of a round: the rest is started without it
 };
 
@@ -52,8 +52,14 @@ class WorkerTemplate {
   void do_not_await() { awaited_ = false; }
   // Before the workers of a round are started: looks whether the template may be used, and says why not.
   void begin_round();
-  // As spawn(). Empty: nothing was started, use spawn().
-  std::optional<Spawned> fork(const SpawnRequest& request);
+  // Asks it for a worker, which `done` gets later, as from spawn(); it waits until `go` is called, which is false if it
+  // has ended. Empty: none was started. False: it may not be used, and `done` is not called. Then use spawn(). One
+  // worker at a time.
+  using Go = std::function<bool()>;
+  using Forked = std::function<void(std::optional<Spawned>, const Go& go)>;
+  bool fork(const SpawnRequest& request, Forked done);
+  // The worker that is awaited is not wanted any more, and ends by itself. `done` is not called.
+  void forget() { forking_.reset(); }
   // A child of the agent that is none of its workers.
   std::optional<pid_t> child() const;
 
@@ -62,6 +68,13 @@ class WorkerTemplate {
   struct Running {
     pid_t pid;
     asio::posix::stream_descriptor pidfd;
+  };
+  struct Forking {
+    asio::posix::stream_descriptor worker;  // our end of its socket
+    asio::steady_timer timer;
+    TimePoint began;
+    int cgroup_fd;
+    Forked done;
   };
 
   Spawned spawn_with(std::vector<std::string> argv, const std::string& variable, std::vector<PassedFd> passed);
@@ -77,6 +90,9 @@ class WorkerTemplate {
   void give_up(const std::string& why);
   void end_running();
   std::string obstacle();
+  void await_answer();
+  void on_answer();
+  void no_answer();
 
   asio::io_context& io_;
   const TemplateCommand command_;
@@ -92,7 +108,8 @@ class WorkerTemplate {
   std::vector<std::string> harmless_files_;  // those that were open when there was no obstacle
   bool awaited_ = true, usable_ = false;
   Duration forks_took_ = {};  // in this round
-  int failed_loads_ = 0;      // since one was ready
+  std::shared_ptr<Forking> forking_;
+  int failed_loads_ = 0;  // since one was ready
 };
 
 }  // namespace ddprun::agent

@@ -29,6 +29,10 @@ class WorkerFence {
     closed_ = true;
     return ++closings_;
   }
+  bool is_closed() {
+    const std::lock_guard lock(mutex_);
+    return closed_;
+  }
   void open(int closing) {
     const std::lock_guard lock(mutex_);
     if (closing == closings_) closed_ = false;

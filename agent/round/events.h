@@ -16,7 +16,7 @@ struct RoundFormed {  // by the coordinator: this node's part of it
 struct RoundStarted {  // by the coordinator: all nodes have confirmed it
   int round = 0;
 };
-struct WorkerStarted {  // exec'd; no other event of the round comes before all are, or one could not be
+struct WorkerStarted {  // exec'd, or forked; once the round is being stopped no other is started
   int round = 0;
   int local_rank = 0;
 };

@@ -9,6 +9,7 @@
 
 #include "agent/prefork/template_choice.h"
 #include "agent/process/descendants.h"
+#include "rendezvous/base/handler_time.h"
 
 namespace ddprun::agent {
 namespace {
@@ -26,15 +27,17 @@ std::optional<pid_t> terminal_group(const RoundOptions& options) {
 NodeRound::NodeRound(asio::io_context& io, RoundOptions& options, WorkerStreams streams, Hooks hooks)
     : io_(io),
       options_(options),
-      say_(std::move(hooks.say)),
-      on_template_(std::move(hooks.on_template)),
+      hooks_(std::move(hooks)),
       in_foreground_(terminal_group(options).has_value()),
-      workers_(io, std::move(streams), terminal_group(options), std::move(hooks.on_end), std::move(hooks.on_dying),
-               std::move(hooks.on_notice)),
-      sweep_(io, std::move(hooks.on_swept)),
-      timers_(io, workers_, std::move(hooks.timers)),
-      store_(io, options, std::move(hooks.store)),
-      memory_(io, options.memory_snapshots, std::move(hooks.memory)),
+      workers_(io, std::move(streams), terminal_group(options),
+               {[this](int local_rank, int error) {
+                  if (hooks_.on_started(local_rank, error)) start_from(local_rank + 1);
+                },
+                hooks_.on_end, hooks_.on_dying, hooks_.on_notice}),
+      sweep_(io, hooks_.on_swept),
+      timers_(io, workers_, hooks_.timers),
+      store_(io, options, hooks_.store),
+      memory_(io, options.memory_snapshots, hooks_.memory),
       park_timer_(io) {}
 
 bool NodeRound::prepare() {
@@ -61,7 +64,7 @@ void NodeRound::start_template() {
   if (!options_.prefork) return;
   const WorkerCommand& command = options_.command;
   if (const std::string why = why_no_template(command.name, command.program, options_.prefork->python); !why.empty())
-    return say_("workers are started without --prefork, as " + why);
+    return hooks_.say("workers are started without --prefork, as " + why);
   const Environment own = common_variables(command.job, options_.workers, command.inherited);
   TemplateCommand of{command.program,
                      command.argv,
@@ -70,7 +73,7 @@ void NodeRound::start_template() {
                      options_.prefork->python,
                      options_.prefork->imports,
                      options_.prefork->learned};
-  template_.emplace(io_, std::move(of), say_, on_template_);
+  template_.emplace(io_, std::move(of), hooks_.say, hooks_.on_template);
   template_->start();
 }
 
@@ -116,14 +119,16 @@ void NodeRound::begin(const rendezvous::Seat& seat) {
   if (template_) template_->begin_round();
 }
 
-int NodeRound::start(int local_rank) {
-  return workers_.start(options_.command, local_rank, template_ ? &*template_ : nullptr);
-}
-
-void NodeRound::all_started() {
+void NodeRound::start_from(int local_rank) {
+  const MayWait until_they_are_executed;
+  for (; local_rank < seat_->workers; ++local_rank) {
+    const auto error = workers_.start(options_.command, local_rank, template_ ? &*template_ : nullptr);
+    if (!error || !hooks_.on_started(local_rank, *error)) return;
+  }
   workers_.channels().all_started();
   workers_run_since_ = Clock::now();
   if (options_.stuck_limit) timers_.watch_for_stuck(StuckWatch(*options_.stuck_limit), seat_->round);
+  hooks_.on_all_started();
 }
 
 // The round's store is closed first: who waits there for a lost peer learns of it.
@@ -156,6 +161,7 @@ void NodeRound::signal(int signal, TimePoint at) {
 }
 
 void NodeRound::sweep(int round) {
+  stop_starting();
   std::vector<pid_t> spared = workers_.parked();
   if (template_ && template_->child()) spared.push_back(*template_->child());
   sweep_.begin(round, cgroup_ ? &*cgroup_ : nullptr, std::move(spared));

@@ -23,7 +23,9 @@ namespace ddprun::agent {
 class NodeRound {
  public:
   struct Hooks {
-    std::function<void()> on_end;  // WorkerGroup's three
+    std::function<bool(int local_rank, int error)> on_started;  // WorkerGroup's; false: start no more
+    std::function<void()> on_all_started;
+    std::function<void()> on_end;  // WorkerGroup's, as the next two
     std::function<void(const WorkerEnd&)> on_dying;
     std::function<void(int local_rank, int signal)> on_notice;
     std::function<void(int round)> on_swept;
@@ -43,10 +45,10 @@ class NodeRound {
   // The node is about to be offered: opens the store of its next round.
   void open_store();
   void take_seat(const rendezvous::Seat& seat, Coordination& coordination);
-  // All is ready for start(), which starts one worker: 0, or the errno that kept it from being exec'd.
   void begin(const rendezvous::Seat& seat);
-  int start(int local_rank);
-  void all_started();
+  // One worker after the other; while one is forked the loop goes on.
+  void start_workers() { start_from(0); }
+  void stop_starting() { workers_.stop_starting(); }
 
   // Who stays in process comes to wait for the next round; who does not in time is ended as ever.
   void ask_to_leave();
@@ -82,13 +84,13 @@ class NodeRound {
   bool in_foreground() const { return in_foreground_ && seat_->workers == 1; }
 
  private:
+  void start_from(int local_rank);
   void pass_memory();
   void change_workers(int workers);
 
   asio::io_context& io_;
   RoundOptions& options_;
-  const std::function<void(const std::string&)> say_;
-  const std::function<void()> on_template_;
+  const Hooks hooks_;
   const bool in_foreground_;
   WorkerGroup workers_;
   RoundSweep sweep_;

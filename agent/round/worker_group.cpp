@@ -42,15 +42,11 @@ const Fd& null_input() {
 
 }  // namespace
 
-WorkerGroup::WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optional<pid_t> terminal_group,
-                         std::function<void()> on_end, std::function<void(const WorkerEnd&)> on_dying,
-                         std::function<void(int local_rank, int signal)> on_notice)
+WorkerGroup::WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optional<pid_t> terminal_group, Hooks hooks)
     : io_(io),
       streams_(std::move(streams)),
       terminal_group_(terminal_group),
-      on_end_(std::move(on_end)),
-      on_dying_(std::move(on_dying)),
-      on_notice_(std::move(on_notice)),
+      hooks_(std::move(hooks)),
       channels_(io, [this](int local_rank) { on_hint(local_rank); }) {}
 
 void WorkerGroup::begin(const rendezvous::Seat& seat) {
@@ -76,7 +72,7 @@ WorkerPlace WorkerGroup::place_of(int local_rank) const {
 
 void WorkerGroup::let_park() {
   parking_ = true;
-  asio::post(io_, on_end_);  // some may wait already
+  asio::post(io_, hooks_.on_end);  // some may wait already
 }
 
 bool WorkerGroup::may_stay(int local_rank) const {
@@ -162,16 +158,41 @@ bool WorkerGroup::seat_parked(const WorkerCommand& command, int local_rank) {
   fence_.add(worker.pid);
   watch(live_.emplace(local_rank, std::move(worker)).first->second);
   parked_.erase(parked);
-  asio::post(io_, on_end_);  // asio does not wake us for an end that came while nobody waited for it
+  asio::post(io_, hooks_.on_end);  // asio does not wake us for an end that came while nobody waited for it
   return true;
 }
 
-int WorkerGroup::start(const WorkerCommand& command, int local_rank, WorkerTemplate* from) {
+std::optional<int> WorkerGroup::start(const WorkerCommand& command, int local_rank, WorkerTemplate* from) {
   if (seat_parked(command, local_rank)) return 0;
+  if (fence_.is_closed()) return {};
+  Starting one = prepare(command, local_rank, from != nullptr);
+  const auto done = [this](std::optional<Spawned> forked, const WorkerTemplate::Go& go) {
+    on_forked(std::move(forked), go);
+  };
+  if (!from || !from->fork(one.request, done)) return started(one, spawn(one.request));
+  starting_.emplace(std::move(one));
+  from_ = from;
+  return {};
+}
+
+void WorkerGroup::on_forked(std::optional<Spawned> forked, const WorkerTemplate::Go& go) {
+  const Starting one = std::move(*std::exchange(starting_, std::nullopt));
+  if (forked) fence_.add(forked->pid);  // before it goes
+  if (forked && !go()) fence_.remove(std::exchange(forked, std::nullopt)->pid);
+  if (!forked && fence_.is_closed()) return;
+  const int error = started(one, forked ? std::move(*forked) : spawn(one.request));
+  hooks_.on_started(one.local_rank, error);
+}
+
+void WorkerGroup::stop_starting() {
+  if (std::exchange(starting_, std::nullopt)) from_->forget();
+}
+
+WorkerGroup::Starting WorkerGroup::prepare(const WorkerCommand& command, int local_rank, bool by_template) {
   const WorkerPlace place = place_of(local_rank);
   WorkerRecord& record = records_[local_rank];
   const bool alone = seat_.workers == 1;
-  const WorkerStreams::Streams streams = streams_.open(place, alone);
+  WorkerStreams::Streams streams = streams_.open(place, alone);
   record.folder = streams.folder;
   record.error_file = streams.error_file;
   record.stderr_log = streams.stderr_log;
@@ -179,7 +200,7 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank, WorkerTempl
   const int page = channels_.open(local_rank, Clock::now()), number = page >= 0 ? channel_number() : -1;
   SpawnRequest request{command.program, with_local_rank(command.argv, local_rank),
                        own_environment(command, local_rank, number)};
-  if (from || command.in_process)  // a template's worker is sent it, one that may stay is compared with it
+  if (by_template || command.in_process)  // a template's worker is sent it, one that may stay is compared with it
     request.environment = whole_environment(std::move(request.environment));
   else
     request.common_environment = &environment_of_round_;
@@ -196,25 +217,26 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank, WorkerTempl
   if (number >= 0) request.passed.push_back({page, number});
   if (command.snapshot_memory_fd >= 0) request.passed.push_back({command.snapshot_memory_fd, snapshot_memory_number()});
   if (command.copy_memory_fd >= 0) request.passed.push_back({command.copy_memory_fd, copy_memory_number()});
-  std::optional<Spawned> forked;
-  if (from) forked = from->fork(request);
-  Spawned spawned = forked ? std::move(*forked) : spawn(request);
+  return {local_rank, place, std::move(streams), std::move(request), command.in_process};
+}
+
+int WorkerGroup::started(const Starting& one, Spawned spawned) {
+  WorkerRecord& record = records_[one.local_rank];
+  record.started_at = Clock::now();
   if (spawned.error) {
     record.status = rendezvous::ExitStatus{.start_error = spawned.error};
-    record.started_at = Clock::now();
     note_end(record);
     return spawned.error;
   }
   fence_.add(spawned.pid);
   record.pid = spawned.pid;
   record.binding_error = spawned.binding_error;
-  record.started_at = Clock::now();
   const auto [live, fresh] =
-      live_.emplace(local_rank, Live{spawned.pid, asio::posix::stream_descriptor(io_, spawned.pidfd.release()),
-                                     command.in_process ? request.environment : std::vector<std::string>{},
-                                     record.folder, record.stderr_log, place});
+      live_.emplace(one.local_rank, Live{spawned.pid, asio::posix::stream_descriptor(io_, spawned.pidfd.release()),
+                                         one.may_stay ? one.request.environment : std::vector<std::string>{},
+                                         record.folder, record.stderr_log, one.place});
   watch(live->second);
-  channels_.started(local_rank);
+  channels_.started(one.local_rank);
   return 0;
 }
 
@@ -229,10 +251,10 @@ void WorkerGroup::on_hint(int local_rank) {
   if (worker == live_.end()) return;
   if (const auto status = dying_status(worker->second.pid)) {
     note_end(records_[local_rank]);
-    return on_dying_({local_rank, *status});
+    return hooks_.on_dying({local_rank, *status});
   }
-  if (const auto signal = channels_.new_notice(local_rank, Clock::now())) on_notice_(local_rank, *signal);
-  if (parking_ && channels_.is_parked(local_rank)) on_end_();
+  if (const auto signal = channels_.new_notice(local_rank, Clock::now())) hooks_.on_notice(local_rank, *signal);
+  if (parking_ && channels_.is_parked(local_rank)) hooks_.on_end();
 }
 
 std::vector<std::string> WorkerGroup::own_environment(const WorkerCommand& command, int local_rank, int channel) {
@@ -269,7 +291,7 @@ std::optional<pid_t> WorkerGroup::running(int local_rank) const {
 
 void WorkerGroup::watch(Live& worker) {
   worker.pidfd.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
-    if (!error) on_end_();
+    if (!error) hooks_.on_end();
   });
 }
 

@@ -64,13 +64,21 @@ class WorkerGroup {
   // uses its channel is ending with a failure, and will be collected later. `on_notice`: a worker has got a signal that
   // announces a preemption.
   // `terminal_group`: the process group in the terminal's foreground; a worker that is the only one joins it.
-  WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optional<pid_t> terminal_group,
-              std::function<void()> on_end, std::function<void(const WorkerEnd&)> on_dying,
-              std::function<void(int local_rank, int signal)> on_notice);
+  struct Hooks {
+    std::function<void(int local_rank, int error)> on_started;
+    std::function<void()> on_end;
+    std::function<void(const WorkerEnd&)> on_dying;
+    std::function<void(int local_rank, int signal)> on_notice;
+  };
+  WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optional<pid_t> terminal_group, Hooks hooks);
   // Forgets the previous round, whose workers are gone. All of a round are started by the same command.
   void begin(const rendezvous::Seat& seat);
-  // 0, or the errno that kept it from being exec'd. `from`: null, or where it is forked if that can be.
-  int start(const WorkerCommand& command, int local_rank, WorkerTemplate* from = nullptr);
+  // 0, or the errno that kept it from being exec'd. `from`: null, or where it is forked if that can be: empty then, and
+  // `on_started` is called later with the same. Empty as well while the fence is closed: the round is over. One at a
+  // time.
+  std::optional<int> start(const WorkerCommand& command, int local_rank, WorkerTemplate* from = nullptr);
+  // The one that is being forked will not be wanted: it is none of the round's, and `on_started` is not called.
+  void stop_starting();
   // --in-process: from now until the next round a worker that waits for it counts as ended, and SIGTERM is not sent to
   // one that may. A worker that parks before is not looked at.
   void let_park();
@@ -112,6 +120,16 @@ class WorkerGroup {
     WorkerPlace place = {};
     std::filesystem::path error_file = {};
   };
+  struct Starting {  // what it takes to start one
+    int local_rank;
+    WorkerPlace place;
+    WorkerStreams::Streams streams;
+    SpawnRequest request;
+    bool may_stay;
+  };
+  Starting prepare(const WorkerCommand& command, int local_rank, bool by_template);
+  int started(const Starting& one, Spawned spawned);
+  void on_forked(std::optional<Spawned> forked, const WorkerTemplate::Go& go);
   // False: it is gone, and is to be started.
   bool seat_parked(const WorkerCommand& command, int local_rank);
   bool may_stay(int local_rank) const;
@@ -131,9 +149,7 @@ class WorkerGroup {
   asio::io_context& io_;
   WorkerStreams streams_;
   std::optional<pid_t> terminal_group_;
-  std::function<void()> on_end_;
-  std::function<void(const WorkerEnd&)> on_dying_;
-  std::function<void(int, int)> on_notice_;
+  const Hooks hooks_;
   WorkerChannels channels_;
   WorkerFence fence_;
   rendezvous::Seat seat_;
@@ -141,6 +157,8 @@ class WorkerGroup {
   std::map<int, Live> live_;                       // by local rank
   std::map<int, Live> parked_;                     // the same; they count as ended
   bool parking_ = false;
+  std::optional<Starting> starting_;  // that is being forked, by:
+  WorkerTemplate* from_ = nullptr;
   std::set<int> replaced_;
   std::map<int, WorkerRecord> records_;
 };

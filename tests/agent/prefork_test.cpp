@@ -1,8 +1,13 @@
 // What decides whether workers may be forked from a template.
+#include <sys/prctl.h>
 #include <sys/socket.h>
+
+#include <asio/post.hpp>
 
 #include "agent/prefork/fork_obstacle.h"
 #include "agent/prefork/loaded_files.h"
+#include "agent/prefork/worker_template.h"
+#include "agent/process/children.h"
 #include "agent/process/file_content.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/prefork/fork_request.h"
@@ -96,4 +101,47 @@ TEST_CASE("what forbids to fork is seen in another process", "[prefork][not-tsan
   CHECK(child([] { std::thread([] { pause(); }).detach(); }).starts_with("has 2 threads ("));
   CHECK(child([] { listen(socket(AF_INET, SOCK_STREAM, 0), 1); }) == "listens on a socket");
   CHECK(child([] { listen(socket(AF_INET6, SOCK_STREAM, 0), 1); }) == "listens on a socket");
+}
+
+TEST_CASE("while the template does not answer the loop turns, and a worker that is not wanted any more ends by itself",
+          "[prefork]") {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // as the agent is
+  const std::string program = programs_folder() + "/prefork_worker";
+  asio::io_context io;
+  Words said;
+  bool loaded = false, unwanted_came = false;
+  std::optional<Spawned> came;
+  const auto run_until = [&](auto condition) { return eventually([&] { return io.poll(), condition(); }, 60s); };
+  WorkerTemplate it(
+      io, {program, {program, "wait"}, {}}, [&](const std::string& line) { said.push_back(line); },
+      [&] { loaded = true; }, {.fork_max = 60s, .forks_max = 60s});
+  it.start();
+  REQUIRE(run_until([&] { return loaded; }));
+  it.begin_round();
+  const Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  const SpawnRequest request{.program = program,
+                             .argv = {program, "wait"},
+                             .environment = {"RANK=0", "DDPRUN_ROUND=1"},
+                             .stdin_fd = null.get(),
+                             .stdout_fd = null.get(),
+                             .stderr_fd = null.get()};
+  kill(*it.child(), SIGSTOP);
+  REQUIRE(it.fork(request, [&](auto, auto&) { unwanted_came = true; }));
+  bool turned = false;
+  asio::post(io, [&] { turned = true; });
+  io.poll();
+  CHECK(turned);
+  it.forget();
+  kill(*it.child(), SIGCONT);
+  REQUIRE(it.fork(request, [&](std::optional<Spawned> forked, const WorkerTemplate::Go& go) {
+    CHECK(go());
+    came = std::move(forked);
+  }));
+  REQUIRE(run_until([&] { return came.has_value(); }));
+  CHECK_FALSE(unwanted_came);
+  CHECK(said.empty());
+  CHECK(eventually([&] { return reap_orphans({*it.child(), came->pid}), children().size() == 2; }, 60s));
+  kill(came->pid, SIGKILL);
+  reap(came->pidfd.get(), 0);
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
 }

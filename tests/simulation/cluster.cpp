@@ -596,6 +596,8 @@ void Cluster::isolate(NodeId id) {
   self.spoken = true;
   self.isolated = self.attempt - (self.welcome ? 0 : 1);  // not the one that is being made
   const bool kills = stands(id) && options_.bug != Bug::standing;
+  self.fences += kills ? 1 : 0;
+  on_loop(id, [this, id, kills] { node(id).fences -= kills ? 1 : 0; });
   dispatch(id, agent::Isolated{});
   if (kills) signal_workers(id, SIGKILL);
 }
@@ -1248,7 +1250,8 @@ void Cluster::exit_when_left(NodeId id, TimePoint at_last) {
 }
 
 void Cluster::signal_workers(NodeId id, int signal) {
-  const Node& self = node(id);
+  Node& self = node(id);
+  if (!stands(id)) self.starting = false;
   for (const int rank : self.running) {
     if (signal != SIGKILL && self.ignoring_sigterm.contains(rank)) continue;
     net_.after(signal == SIGKILL ? net_.milliseconds(20) : net_.milliseconds(500),
@@ -1261,15 +1264,29 @@ void Cluster::start(NodeId id, const Seat& seat) {
   invariant(self.running.empty(), "no local rank is started twice");
   self.round = {self.job, self.newest};
   invariant(to_confirm_[self.round].empty(), "workers start once every agent has confirmed the round");
-  check_invariants(id, self.round);
   keep_snapshots(id, seat);
   self.ignoring_sigterm.clear();
-  for (int rank = 0; rank < seat.workers; ++rank) {
+  self.starting = true;
+  start_from(id, seat, self.round, 0, options_.slow_starts > 0 && net_.chance(options_.slow_starts));
+}
+
+void Cluster::start_from(NodeId id, const Seat& seat, const JobRound& round, int rank, bool slowly) {
+  if (stands(id))
+    return on_loop(id, [this, id, seat, round, rank, slowly] { start_from(id, seat, round, rank, slowly); });
+  Node& self = node(id);
+  if (!is_present(id) || self.round != round || !self.starting) return;
+  for (bool first = true; rank < seat.workers; ++rank) {
+    if (!std::exchange(first, false) && slowly)
+      return net_.after(net_.milliseconds(1'000),
+                        [this, id, seat, round, rank] { start_from(id, seat, round, rank, true); });
+    if (self.fences > 0) return;
+    check_invariants(id, round);
     self.running.insert(rank);
-    count_running(self.round, 1);
+    count_running(round, 1);
     if (net_.chance(options_.ignore_sigterm)) self.ignoring_sigterm.insert(rank);
     dispatch(id, agent::WorkerStarted{seat.round, rank});
   }
+  self.starting = false;
   open_store_session(id, seat);
 }
 
@@ -1314,6 +1331,7 @@ void Cluster::end_worker(NodeId id, const JobRound& round, int local_rank, const
 
 // Processes that a driver blocks end late, or are given up.
 void Cluster::sweep(NodeId id, int round) {
+  node(id).starting = false;
   invariant(node(id).running.empty(), "a round is swept when its workers are gone");
   if (!net_.chance(options_.slow_sweep)) return dispatch(id, agent::Swept{round});
   note(id, "the kernel holds what is left of its workers");

@@ -58,6 +58,7 @@ struct ClusterOptions {
   double hang = 0;              // chance that a worker hangs in a round, and all others wait for it
   double ignore_sigterm = 0.1;  // chance that a worker ignores SIGTERM
   double slow_sweep = 0.1;      // chance that workers' leftovers do not end at once
+  double slow_starts = 0;       // chance that a node's workers start one after the other, within a second each
   double interrupt = 0.05;      // chance of a Ctrl-C at some time
   int max_restarts = 3;
   int exclude_after = 3;  // failures of a node's workers, for a few minutes
@@ -152,6 +153,8 @@ class Cluster {
     NodeOffer offer;
     JobRound round;
     std::set<int> running, ignoring_sigterm;              // local ranks
+    bool starting = false;                                // some of the round's are to be started yet
+    int fences = 0;                                       // while there are any, no worker is started
     bool alive = true, finished = false, exited = false;  // finished: it stays only for the others
     bool left = false, seated = false;
     bool in_last_round = false;            // when the job's end was decided
@@ -290,6 +293,7 @@ class Cluster {
   void execute(NodeId id, const agent::Action& action);
   void signal_workers(NodeId id, int signal);
   void start(NodeId id, const Seat& seat);
+  void start_from(NodeId id, const Seat& seat, const JobRound& round, int rank, bool slowly);
   void check_snapshots(const Round& round) const;
   void keep_snapshots(NodeId id, const Seat& seat);
   void hang(NodeId id);

@@ -63,6 +63,7 @@ ClusterOptions acting_users(std::uint64_t seed) {
   options.failure = 0.5;
   options.max_restarts = 30;
   options.acts = 12;
+  options.slow_starts = 0.5;
   return options;
 }
 

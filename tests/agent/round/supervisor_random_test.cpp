@@ -28,6 +28,8 @@ class Simulation {
     const bool starting = !due_.empty() && std::holds_alternative<WorkerStarted>(due_.front());
     if (starting || (!due_.empty() && roll(4)))
       deliver();
+    else if (to_start_ < kWorkers && roll(4))
+      start_one();
     else if (deadline && now_ >= *deadline)
       feed(Tick{});
     else if (waiting_)
@@ -94,6 +96,7 @@ class Simulation {
                    [&](const StartWorkers& a) { start(a.seat.round); },
                    [&](const SignalWorkers& a) { end_all(a.signal); },
                    [&](const SweepLeftovers& a) {
+                     to_start_ = kWorkers;
                      CHECK((running_.empty() || held_by_kernel_));
                      sweeping_ = true;
                      if (roll(4)) due_.push_back(Swept{a.round});  // else something is left for ever
@@ -127,11 +130,19 @@ class Simulation {
     CHECK(started_.insert(round).second);  // no round, hence no worker of it, is started twice
     killed_ = held_by_kernel_ = false;
     may_be_saved_.clear();
-    for (int rank = kWorkers - 1; rank >= 0; --rank)
-      due_.emplace_front(WorkerStarted{round, rank}), running_.insert(rank);
+    to_start_ = 0;
+    if (roll(2)) return;  // one after the other, as from a template
+    for (; to_start_ < kWorkers; ++to_start_)
+      due_.emplace_front(WorkerStarted{round, to_start_}), running_.insert(to_start_);
+  }
+
+  void start_one() {
+    running_.insert(to_start_);
+    feed(WorkerStarted{round_, to_start_++});
   }
 
   void end_all(int signal) {
+    to_start_ = kWorkers;
     CHECK_FALSE((killed_ && signal == SIGTERM));  // politeness comes first
     killed_ |= signal == SIGKILL;
     if (ignores_sigterm_ && signal != SIGKILL) return;
@@ -160,7 +171,7 @@ class Simulation {
   std::set<int> running_, dying_, started_, reported_;
   std::set<int> may_be_saved_;  // by their exit codes
   bool code_is_known_ = false;
-  int round_ = 0;
+  int round_ = 0, to_start_ = kWorkers;
   bool ignores_sigterm_ = false, killed_ = false, held_by_kernel_ = false;
   bool sweeping_ = false, waiting_ = true, finished_ = false;
 };
