@@ -141,6 +141,9 @@ TEST_CASE("while the template does not answer the loop turns, and a worker that 
   CHECK_FALSE(unwanted_came);
   CHECK(said.empty());
   CHECK(eventually([&] { return reap_orphans({*it.child(), came->pid}), children().size() == 2; }, 60s));
+  const pid_t the_template = *it.child();
+  it.stop();
+  waitpid(the_template, nullptr, 0);
   kill(came->pid, SIGKILL);
   reap(came->pidfd.get(), 0);
   prctl(PR_SET_CHILD_SUBREAPER, 0);
