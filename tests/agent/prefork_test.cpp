@@ -145,6 +145,6 @@ TEST_CASE("while the template does not answer the loop turns, and a worker that 
   it.stop();
   waitpid(the_template, nullptr, 0);
   kill(came->pid, SIGKILL);
-  reap(came->pidfd.get(), 0);
+  waitpid(came->pid, nullptr, 0);
   prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
