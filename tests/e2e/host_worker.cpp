@@ -2,7 +2,8 @@
 // milliseconds to the file "beats" in its folder, a line "ns round rank world host". The clock is CLOCK_MONOTONIC,
 // which all test hosts of a machine share, so beats of different hosts can be compared.
 //
-// It exits with 0 on SIGTERM, or once the file "go" exists.
+// It exits with 0 on SIGTERM, or once the file "go" exists. With the argument "shout" it also prints lines of 16,000
+// letters. It may be forked from a template.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -13,9 +14,12 @@
 #include <string>
 #include <thread>
 
+#include "rendezvous/prefork/template_process.h"
 #include "rendezvous/store/client.h"
 
 namespace {
+
+[[gnu::used, gnu::retain]] const char kMark[] = "ddprun7prefork";  // as a program has that calls ddprun::prefork()
 
 using namespace std::chrono_literals;
 
@@ -57,7 +61,8 @@ void beat_until_told(const std::string& who) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  ddprun::serve_as_template(argc, argv);
   signal(SIGTERM, leave);
   const std::string round = variable("DDPRUN_ROUND"), rank = variable("RANK"), world = variable("WORLD_SIZE");
   const std::string place = variable("MASTER_ADDR");
@@ -72,6 +77,10 @@ int main() {
     return 1;
   }
   say("trains " + who + " " + place);
+  if (argc > 1 && argv[1] == std::string("shout"))
+    std::thread([] {
+      for (;; std::this_thread::sleep_for(500ms)) say(std::string(16'000, 'a'));
+    }).detach();
   beat_until_told(round + " " + rank + " " + world + " " + host);
   say("done " + who);
 }
