@@ -214,7 +214,7 @@ bool Agent::on_started(int local_rank, int error) {
 }
 
 void Agent::collect_workers() {
-  for (const WorkerEnd& end : round_.workers().collect(options_.stop.preempt_exit_code)) {
+  for (const WorkerEnd& end : round_.collect(machine_.children())) {
     const int round = round_.seat()->round;
     tell_.events().worker_ended(end.local_rank);
     watches_.output().worker_ended(round, end.local_rank);

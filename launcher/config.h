@@ -15,6 +15,7 @@
 #include "agent/logs/rank_selection.h"
 #include "agent/machine/machine_limits.h"
 #include "agent/process/numa.h"
+#include "agent/process/wrappers.h"
 #include "launcher/settings/option.h"
 #include "launcher/ssh/host_list.h"
 #include "rendezvous/base/time.h"
@@ -30,7 +31,6 @@ namespace ddprun::launcher {
 
 // The enumerators are in the order of their option's choices (options.cpp).
 enum class Backend { fixed, c10d };  // torchrun's "static" and "c10d"
-enum class ScopeChoice { automatic, rank, group };
 enum class ExitCodeChoice { ddprun, torchrun, worker };
 enum class StoreUsers { own, any };
 enum class EventSink { nowhere, console, file };
@@ -131,7 +131,7 @@ struct Config {
   std::string state_dir = {};          // keeps the restart ledger between starts of the job; empty: nothing keeps it
   // How long a worker may take to leave after SIGTERM. Schedulers kill 30 s after they ask, so 25 leaves us five.
   Duration stop_grace = std::chrono::seconds(25);
-  ScopeChoice stop_scope = ScopeChoice::automatic;
+  agent::StopScope stop_scope = agent::StopScope::automatic;
   std::optional<Duration> peer_exit_timeout = {};
   std::optional<Duration> max_run = {};
   std::vector<int> signals_to_handle = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};

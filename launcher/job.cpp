@@ -65,12 +65,6 @@ agent::LogOptions log_options(const Config& config, const HostInfo& host) {
   return logs;
 }
 
-agent::StopScope stop_scope(const Config& config, const Program& program) {
-  if (config.stop_scope == ScopeChoice::automatic)
-    return program.wrapper ? agent::StopScope::group : agent::StopScope::rank;
-  return config.stop_scope == ScopeChoice::group ? agent::StopScope::group : agent::StopScope::rank;
-}
-
 std::string variable(const HostInfo& host, const char* name) {
   const auto found = host.environment.find(name);
   return found == host.environment.end() ? std::string() : found->second;
@@ -267,7 +261,7 @@ agent::AgentOptions job_options(const Config& config, const Machine& machine, co
   options.requeues = config.requeues;
   options.stop.stop_grace = config.stop_grace;
   options.stop.peer_exit_timeout = config.peer_exit_timeout;
-  options.stop_scope = stop_scope(config, program);
+  options.stop_scope = config.stop_scope;
   options.ending_signals = ending_signals(config);
   options.preempt_signals = config.preempt_signals;
   options.stop.notice_signals = notice_signals(config);

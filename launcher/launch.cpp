@@ -49,16 +49,10 @@ FileKind kind_of(const std::string& path) {
   return {true, S_ISDIR(status.st_mode), access(path.c_str(), X_OK) == 0};
 }
 
-std::string first_line_of(const std::string& path) {
-  constexpr std::size_t kBytes = 255;  // the kernel reads no more of a script's first line either
-  const std::string text = agent::beginning_of_file(path, kBytes);
-  return text.substr(0, text.find_first_of(std::string_view("\n\0", 2)));
-}
-
 SearchContext search_context() {
   std::error_code ignored;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  return {variable("PATH"), self.parent_path().string(), variable("PYTHON_EXEC"), kind_of, first_line_of};
+  return {variable("PATH"), self.parent_path().string(), variable("PYTHON_EXEC"), kind_of};
 }
 
 std::vector<agent::Binding> bindings(agent::NumaBinding kind, int workers) {

@@ -417,7 +417,7 @@ constexpr Option kOptions[] = {
                  "Learned limits are three median steps or twice what a part of a step has taken, at least 2 s, after "
                  "ten steps; ten minutes for what has not been seen yet."}),
     row(kStopping, "stop-scope", "WHOM",
-        "SIGTERM goes to the rank's process, to its group, or (auto) to the group where the program is a shell",
+        "SIGTERM goes to the rank's process, to its group, or (auto) also to what a shell has started that is the rank",
         at<&Config::stop_scope>(), {.choices = "auto|rank|group"}),
     row(kStopping, "in-process", "", "workers that have lost a peer go on in the next round, as the same processes",
         at<&Config::in_process>(),

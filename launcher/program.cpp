@@ -1,7 +1,6 @@
 #include "launcher/program.h"
 
 #include <optional>
-#include <set>
 #include <sstream>
 
 #include "rendezvous/base/error.h"
@@ -53,27 +52,6 @@ std::string python(const SearchContext& here) {
 Program with_arguments(const std::string& path, std::vector<std::string> argv, const Config& config) {
   argv.insert(argv.end(), config.program.begin() + 1, config.program.end());
   return {path, std::move(argv)};
-}
-
-std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
-bool starts_another(const std::string& name) {
-  static const std::set<std::string> wrappers{"ash",     "bash", "busybox", "dash",    "env",      "fish",
-                                              "gdb",     "ksh",  "ltrace",  "nice",    "nohup",    "nsys",
-                                              "numactl", "perf", "setarch", "sh",      "strace",   "stdbuf",
-                                              "taskset", "tcsh", "time",    "timeout", "valgrind", "zsh"};
-  return wrappers.contains(name);
-}
-
-// "#!/usr/bin/env bash" → bash
-std::string interpreter_of(const std::string& first_line) {
-  if (!first_line.starts_with("#!")) return {};
-  std::istringstream words(first_line.substr(2));
-  std::string word;
-  words >> word;
-  if (base_name(word) == "env")
-    while (words >> word && (word.starts_with('-') || word.find('=') != std::string::npos)) continue;
-  return base_name(word);
 }
 
 [[noreturn]] void not_found(const std::string& word) {
@@ -144,11 +122,6 @@ std::string described(const Interpreter& interpreter) {
   return "Python: " + path + interpreter.why + ".";
 }
 
-Program find_program(const Config& config, const SearchContext& here) {
-  Program program = look_up(config, here);
-  program.wrapper = starts_another(base_name(program.path)) ||
-                    (here.first_line_of && starts_another(interpreter_of(here.first_line_of(program.path))));
-  return program;
-}
+Program find_program(const Config& config, const SearchContext& here) { return look_up(config, here); }
 
 }  // namespace ddprun::launcher

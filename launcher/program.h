@@ -15,13 +15,12 @@ struct FileKind {
   bool executable = false;
 };
 
-// Where programs are searched. `kind_of` and `first_line_of` read the disk.
+// Where programs are searched. `kind_of` reads the disk.
 struct SearchContext {
   std::string path;         // $PATH
   std::string own_folder;   // of ddprun's binary
   std::string python_exec;  // $PYTHON_EXEC, or empty
   std::function<FileKind(const std::string&)> kind_of;
-  std::function<std::string(const std::string&)> first_line_of = {};
 };
 
 // The Python that runs scripts.
@@ -40,7 +39,6 @@ std::string described(const Interpreter& interpreter);
 struct Program {
   std::string path;  // to exec
   std::vector<std::string> argv;
-  bool wrapper = false;    // a shell, or a program that starts another one: the rank is its child
   bool by_python = false;  // `path` is the interpreter
 };
 

@@ -1,6 +1,7 @@
 #include "agent/channel/channel_page.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -74,6 +75,13 @@ Beat beat_in(const ddprun_channel_beat_record& record, TimePoint at, std::chrono
 }
 
 }  // namespace
+
+std::uint32_t* owner_word(ddprun_channel_page& page) {
+  constexpr std::uint32_t kBegins = offsetof(ddprun_channel_page, lock), kBytes = sizeof ddprun_channel_page::lock;
+  const std::uint32_t offset = __atomic_load_n(&page.lock_offset, __ATOMIC_RELAXED);
+  if (offset < kBegins || offset >= kBegins + kBytes || offset % sizeof(std::uint32_t)) return nullptr;
+  return reinterpret_cast<std::uint32_t*>(reinterpret_cast<char*>(&page) + offset);
+}
 
 ChannelPage::ChannelPage(std::shared_ptr<ddprun_channel_page> page, Fd fd, TimePoint made)
     : page_(std::move(page)), fd_(std::move(fd)), made_(made) {}
@@ -213,6 +221,12 @@ bool ChannelPage::seat(const std::vector<std::string>& environment, TimePoint no
 }
 
 bool ChannelPage::attached() const { return __atomic_load_n(&page_->attached, __ATOMIC_ACQUIRE) != 0; }
+
+// A main thread's id is its process's.
+pid_t ChannelPage::owner() const {
+  const std::uint32_t* const word = owner_word(*page_);
+  return word ? static_cast<pid_t>(__atomic_load_n(word, __ATOMIC_ACQUIRE) & FUTEX_TID_MASK) : 0;
+}
 
 void ChannelPage::request_save_at(std::uint64_t step) {
   ddprun_channel_write_(&page_->request, DDPRUN_REQUEST_SAVE, step);

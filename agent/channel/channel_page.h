@@ -61,6 +61,9 @@ struct Progress {
   std::optional<TimePoint> first_step_at = {};
 };
 
+// The lock's word with the thread id of who uses the channel; null: it has not been told.
+std::uint32_t* owner_word(ddprun_channel_page& page);
+
 class ChannelPage {
  public:
   // If the kernel refuses shared memory, the page is private and fd() is -1: the worker does without a channel.
@@ -83,6 +86,8 @@ class ChannelPage {
 
   // Whether the worker has taken the page into use.
   bool attached() const;
+  // The process that has, while it lives; 0: none, or unknown.
+  pid_t owner() const;
   // At the end of this step, the same one on every rank.
   void request_save_at(std::uint64_t step);
   void request_leave_without_saving();

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
-#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -32,8 +31,6 @@ constexpr long SYS_futex_waitv = 449;  // the same on all architectures
 constexpr std::uint32_t kWord32 = 2, kOurProcess = FUTEX_PRIVATE_FLAG;  // of futex_waitv(2)
 constexpr std::size_t kWordsPerWait = 128, kWordsPerWorker = 2;         // FUTEX_WAITV_MAX; the first is our own
 constexpr int kHintsMax = 8;                                            // per worker: it may call exec() a few times
-constexpr std::uint32_t kLockBegins = offsetof(ddprun_channel_page, lock),
-                        kLockBytes = sizeof ddprun_channel_page::lock;
 
 struct WaitWord {  // struct futex_waitv, which older headers lack
   std::uint64_t value, address;
@@ -70,10 +67,8 @@ struct Wait {
 // Without an owner to wait for, wait until one attaches.
 Wait next_wait(ddprun_channel_page& page) {
   const Wait owner_to_come{&page.attached, __atomic_load_n(&page.attached, __ATOMIC_ACQUIRE)};
-  const std::uint32_t offset = __atomic_load_n(&page.lock_offset, __ATOMIC_RELAXED);
-  if (offset < kLockBegins || offset >= kLockBegins + kLockBytes || offset % sizeof(std::uint32_t))
-    return owner_to_come;
-  auto* const word = reinterpret_cast<std::uint32_t*>(reinterpret_cast<char*>(&page) + offset);
+  std::uint32_t* const word = owner_word(page);
+  if (!word) return owner_to_come;
   std::uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
   if (seen & FUTEX_OWNER_DIED) return {owner_to_come.word, owner_to_come.seen, true};
   if ((seen & FUTEX_TID_MASK) == 0) return owner_to_come;

@@ -87,6 +87,11 @@ void WorkerChannels::ended(int local_rank) {
   if (std::exchange(channel.settled, true)) watch_.forget(channel.token);
 }
 
+pid_t WorkerChannels::owner(int local_rank) const {
+  const auto channel = channels_.find(local_rank);
+  return channel == channels_.end() ? 0 : channel->second.page.owner();
+}
+
 std::optional<bool> WorkerChannels::progressed(TimePoint now) {
   bool reported = false, advanced = false;
   for (auto& [local_rank, channel] : channels_) {

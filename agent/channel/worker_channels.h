@@ -35,6 +35,7 @@ class WorkerChannels {
   bool is_parked(int local_rank) const;
   bool seat(int local_rank, const std::vector<std::string>& environment, TimePoint now);
   void ended(int local_rank);
+  pid_t owner(int local_rank) const;  // ChannelPage::owner()
 
   // Whether the round has completed a step or a snapshot. Empty: no worker has reported anything.
   std::optional<bool> progressed(TimePoint now);

@@ -28,9 +28,9 @@ constexpr microseconds kPause{50};  // between two steps: dying processes need t
 constexpr microseconds kPauseMax{5'000};
 
 // The kernel lists children per thread, so all threads are read. False without CONFIG_PROC_CHILDREN.
-bool list_children(std::vector<pid_t>& out) {
+bool list_children(const fs::path& process, std::vector<pid_t>& out) {
   bool listed = false;
-  for (const fs::path& thread : threads_of("/proc/self")) {
+  for (const fs::path& thread : threads_of(process)) {
     const fs::path list = thread / "children";
     listed |= access(list.c_str(), R_OK) == 0;
     const std::string pids = file_content(list);
@@ -40,16 +40,22 @@ bool list_children(std::vector<pid_t>& out) {
   return listed;
 }
 
-void scan_for_children(std::vector<pid_t>& out) {
+void scan_for_children(pid_t parent, std::vector<pid_t>& out) {
   for (const pid_t pid : all_processes())
-    if (const auto process = task_stat(pid); process && process->parent == getpid()) out.push_back(pid);
+    if (const auto process = task_stat(pid); process && process->parent == parent) out.push_back(pid);
 }
 
 }  // namespace
 
 std::vector<pid_t> children() {
   std::vector<pid_t> out;
-  if (!list_children(out)) scan_for_children(out);
+  if (!list_children("/proc/self", out)) scan_for_children(getpid(), out);
+  return out;
+}
+
+std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> out;
+  if (!list_children(table_entry(parent), out)) scan_for_children(parent, out);
   return out;
 }
 

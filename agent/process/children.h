@@ -11,6 +11,8 @@ namespace ddprun::agent {
 // Dead ones are included until they are reaped. Empty if /proc is not available.
 std::vector<pid_t> children();
 bool children_can_be_found();
+// The same of another process; its threads' children, too.
+std::vector<pid_t> children_of(pid_t parent);
 
 // SIGKILLs children until none is left, reaping them. Only own, unreaped children are ever signalled, so no recycled
 // pid can be hit.

@@ -253,13 +253,20 @@ Spawned spawn(const SpawnRequest& request) {
   return {0, Fd(), reply->error};
 }
 
-std::optional<rendezvous::ExitStatus> reap(int pidfd, pid_t group) {
+std::optional<rendezvous::ExitStatus> end_of(int pidfd) {
   siginfo_t info{};
-  const auto id = static_cast<id_t>(pidfd);
-  if (waitid(P_PIDFD, id, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || !tells_an_end(info)) return {};
-  if (group > 0) kill(-group, SIGKILL);
-  waitid(P_PIDFD, id, &info, WEXITED | WNOHANG);
+  if (waitid(P_PIDFD, static_cast<id_t>(pidfd), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || !tells_an_end(info))
+    return {};
   return exit_status_of(info.si_code, info.si_status);
+}
+
+std::optional<rendezvous::ExitStatus> reap(int pidfd, pid_t group) {
+  const auto status = end_of(pidfd);
+  if (!status) return {};
+  if (group > 0) kill(-group, SIGKILL);
+  siginfo_t info{};
+  waitid(P_PIDFD, static_cast<id_t>(pidfd), &info, WEXITED | WNOHANG);
+  return status;
 }
 
 void reap_orphans(const std::vector<pid_t>& spared) {

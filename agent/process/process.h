@@ -46,7 +46,10 @@ struct Spawned {
 // size; 0.2 ms more with a cgroup.
 Spawned spawn(const SpawnRequest& request);
 
-// The exit status of the child with this pidfd, if it has ended; it is reaped. `group`: first SIGKILL what is left of
+// The exit status of the child with this pidfd, if it has ended. It is not reaped.
+std::optional<rendezvous::ExitStatus> end_of(int pidfd);
+
+// The same, and it is reaped. `group`: first SIGKILL what is left of
 // this process group, while its id cannot be reused.
 std::optional<rendezvous::ExitStatus> reap(int pidfd, pid_t group);
 

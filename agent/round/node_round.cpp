@@ -154,8 +154,8 @@ void NodeRound::stop_parking() {
 void NodeRound::signal(int signal, TimePoint at) {
   if (signal == SIGTERM) stopping_since_ = at;
   if (signal == SIGKILL) grace_is_over_ = at - stopping_since_ >= options_.stop.stop_grace;
-  if (options_.stop_scope == StopScope::group)
-    workers_.signal_groups(signal);
+  if (signal == SIGTERM)
+    workers_.ask_to_end(options_.stop_scope);
   else
     workers_.signal(signal);
 }
@@ -179,6 +179,11 @@ bool NodeRound::hold(const std::vector<int>& local_ranks, const std::vector<pid_
 void NodeRound::leave() {
   held_ranks_.clear();
   has_workers_ &= end_was_planned_;  // what a failure lost is not lost to an interruption
+}
+
+std::vector<WorkerEnd> NodeRound::collect(std::vector<pid_t> others) {
+  if (const auto child = template_ ? template_->child() : std::nullopt) others.push_back(*child);
+  return workers_.collect(options_.stop, others);
 }
 
 void NodeRound::reap_strays(std::vector<pid_t> others) {

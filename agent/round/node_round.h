@@ -63,6 +63,8 @@ class NodeRound {
   void ended(bool planned) { end_was_planned_ = planned; }
   // None of its workers is left, and another round may follow.
   void leave();
+  // `others`: children of ours that belong to no worker.
+  std::vector<WorkerEnd> collect(std::vector<pid_t> others);
   void reap_strays(std::vector<pid_t> others);
   // The job is over: ends those that wait for another round, and the template; then closes the rest.
   void end_workers();

@@ -12,9 +12,6 @@
 
 namespace ddprun::agent {
 
-// Who gets SIGTERM first: the rank process alone, or its process group, for a rank that a shell or wrapper starts.
-enum class StopScope { rank, group };
-
 // How workers are forked from a template (--prefork).
 struct Prefork {
   bool python = false;       // the program is a script, and command.program its interpreter
@@ -30,7 +27,7 @@ struct RoundOptions {
   std::uint64_t memory_snapshots = 0;  // bytes for them (SnapshotMemory); 0: none
   bool cgroup = false;                 // run the workers in a control group, if we can create one
   StopPolicy stop;
-  StopScope stop_scope = StopScope::rank;
+  StopScope stop_scope = StopScope::automatic;
   std::optional<Duration> stuck_limit = {};         // a worker in uninterruptible sleep for this long has failed
   std::optional<std::string> timer_file = {};       // enables torchrun's file timers; empty text: we choose the path
   std::string master_host;                          // what workers are told; empty: the address by which nodes reach us

@@ -10,6 +10,8 @@
 
 #include <asio/post.hpp>
 
+#include "agent/process/children.h"
+#include "agent/process/job_cookie.h"
 #include "rendezvous/base/handler_time.h"
 #include "rendezvous/memory/copy_memory.h"
 #include "rendezvous/memory/snapshot_memory.h"
@@ -80,10 +82,10 @@ bool WorkerGroup::may_stay(int local_rank) const {
 }
 
 void WorkerGroup::end_park(bool late) {
-  for (const auto& [local_rank, worker] : live_) {
+  for (auto& [local_rank, worker] : live_) {
     if (!may_stay(local_rank) || channels_.is_parked(local_rank)) continue;
     records_[local_rank].late = late;
-    send(worker.pid, SIGTERM);
+    ask(worker, StopScope::automatic);
   }
 }
 
@@ -217,7 +219,7 @@ WorkerGroup::Starting WorkerGroup::prepare(const WorkerCommand& command, int loc
   if (number >= 0) request.passed.push_back({page, number});
   if (command.snapshot_memory_fd >= 0) request.passed.push_back({command.snapshot_memory_fd, snapshot_memory_number()});
   if (command.copy_memory_fd >= 0) request.passed.push_back({command.copy_memory_fd, copy_memory_number()});
-  return {local_rank, place, std::move(streams), std::move(request), command.in_process};
+  return {local_rank, place, std::move(streams), std::move(request), command.in_process, command.job.cookie};
 }
 
 int WorkerGroup::started(const Starting& one, Spawned spawned) {
@@ -235,6 +237,7 @@ int WorkerGroup::started(const Starting& one, Spawned spawned) {
       live_.emplace(one.local_rank, Live{spawned.pid, asio::posix::stream_descriptor(io_, spawned.pidfd.release()),
                                          one.may_stay ? one.request.environment : std::vector<std::string>{},
                                          record.folder, record.stderr_log, one.place});
+  live->second.mark = {std::string(kCookieVariable) + "=" + one.cookie, "RANK=" + std::to_string(one.place.rank)};
   watch(live->second);
   channels_.started(one.local_rank);
   return 0;
@@ -295,21 +298,46 @@ void WorkerGroup::watch(Live& worker) {
   });
 }
 
+void WorkerGroup::ask_to_end(StopScope scope) {
+  for (auto& [local_rank, worker] : live_)
+    if (!may_stay(local_rank)) ask(worker, scope);
+}
+
+void WorkerGroup::ask(Live& worker, StopScope scope) {
+  worker.asked = true;
+  if (scope == StopScope::automatic) worker.asked_inside.merge(ask_below_wrapper(worker.pid));
+  if (scope == StopScope::group && leads_group()) worker.asked_group = worker.pid;
+  send(worker.asked_group != 0 ? -worker.pid : worker.pid, SIGTERM);
+  worker.remains.ask(worker.asked_inside, worker.asked_group);
+}
+
 void WorkerGroup::signal(int signal) {
-  for (const auto& [local_rank, worker] : live_)
-    if (signal != SIGTERM || !may_stay(local_rank)) send(worker.pid, signal);
+  for (auto& [local_rank, worker] : live_) {
+    send(worker.pid, signal);
+    worker.remains.signal(signal);
+    if (signal == SIGKILL) kill_remains(worker);
+  }
 }
 
 void WorkerGroup::signal_groups(int signal) {
-  for (const auto& [local_rank, worker] : live_)
-    if (signal != SIGTERM || !may_stay(local_rank)) send(leads_group() ? -worker.pid : worker.pid, signal);
+  for (auto& [local_rank, worker] : live_) {
+    send(leads_group() ? -worker.pid : worker.pid, signal);
+    worker.remains.signal(signal);
+  }
+}
+
+void WorkerGroup::kill_remains(Live& worker) {
+  worker.killed = true;
+  if (!worker.remains.empty()) asio::post(io_, hooks_.on_end);
 }
 
 bool WorkerGroup::kill_all() {
   bool all = true;
-  for (const auto& [local_rank, worker] : live_) {
+  for (auto& [local_rank, worker] : live_) {
     if (leads_group()) kill(-worker.pid, SIGKILL);
     all &= kill(worker.pid, SIGKILL) == 0;
+    worker.remains.signal(SIGKILL);
+    kill_remains(worker);
   }
   return all;
 }
@@ -326,13 +354,60 @@ std::vector<int> WorkerGroup::ended() {
   return out;
 }
 
-std::vector<WorkerEnd> WorkerGroup::collect(std::optional<int> preempt_exit_code) {
+std::vector<pid_t> WorkerGroup::strays(const std::vector<pid_t>& others) const {
+  std::vector<pid_t> out = children();
+  std::set<pid_t> known(others.begin(), others.end());
+  for (const auto& [local_rank, worker] : live_) known.insert(worker.pid);
+  for (const auto& [local_rank, worker] : parked_) known.insert(worker.pid);
+  std::erase_if(out, [&](pid_t pid) { return known.contains(pid); });
+  return out;
+}
+
+bool WorkerGroup::was_stopped(Live& worker, const StopPolicy& policy) {
+  if (worker.asked || worker.killed) return !worker.killed;
+  const auto& notices = policy.notice_signals;
+  const auto status = end_of(worker.pidfd.native_handle());
+  return status && std::find(notices.begin(), notices.end(), status->signal) != notices.end();
+}
+
+bool WorkerGroup::leaves_some(int local_rank, Live& worker, const std::vector<pid_t>& strays) {
+  const WorkerMark mark{leads_group() ? worker.pid : 0, worker.mark};
+  for (const pid_t fresh : worker.remains.take(strays, mark, channels_.owner(local_rank))) fence_.add(fresh);
+  for (const pid_t gone : worker.remains.reap()) fence_.remove(gone);
+  if (worker.remains.empty()) return false;
+  if (worker.asked)
+    worker.remains.ask(worker.asked_inside, worker.asked_group);
+  else if (!std::exchange(worker.notice_told, true))
+    asio::post(io_, [this, local_rank] { tell_of_notice(local_rank); });
+  return true;
+}
+
+// A signal that may announce a preemption has ended it, as it does with a shell whose program handles it.
+void WorkerGroup::tell_of_notice(int local_rank) {
+  const auto worker = live_.find(local_rank);
+  if (worker == live_.end() || worker->second.asked) return;
+  const auto status = end_of(worker->second.pidfd.native_handle());
+  if (!status) return;
+  if (worker->second.remains.holds(channels_.owner(local_rank)))
+    hooks_.on_notice(local_rank, status->signal);
+  else
+    hooks_.on_dying({local_rank, *status});
+}
+
+std::vector<WorkerEnd> WorkerGroup::collect(const StopPolicy& policy, const std::vector<pid_t>& others) {
   std::vector<WorkerEnd> ends;
+  std::optional<std::vector<pid_t>> left;
   for (const int local_rank : ended()) {
     Live& worker = live_.at(local_rank);
+    if (was_stopped(worker, policy)) {
+      if (!left) left = strays(others);
+      if (leaves_some(local_rank, worker, *left)) continue;
+    }
     fence_.remove(worker.pid);
-    const auto status = reap(worker.pidfd.native_handle(), leads_group() ? worker.pid : 0);
+    auto status = reap(worker.pidfd.native_handle(), leads_group() ? worker.pid : 0);
     if (!status) continue;
+    if (worker.remains.outcome()) status = worker.remains.outcome();
+    for (const pid_t pid : worker.remains.pids()) fence_.remove(pid);
     WorkerRecord& record = records_[local_rank];
     record.status = status;
     note_end(record);
@@ -343,7 +418,7 @@ std::vector<WorkerEnd> WorkerGroup::collect(std::optional<int> preempt_exit_code
   park(ends);
   reap_parked();
   std::stable_sort(ends.begin(), ends.end(), [&](const WorkerEnd& a, const WorkerEnd& b) {
-    return urgency(a.status, preempt_exit_code) < urgency(b.status, preempt_exit_code);
+    return urgency(a.status, policy.preempt_exit_code) < urgency(b.status, policy.preempt_exit_code);
   });
   return ends;
 }
@@ -367,7 +442,10 @@ void WorkerGroup::park(std::vector<WorkerEnd>& ends) {
 }
 
 void WorkerGroup::reap_strays(std::vector<pid_t> spared) {
-  for (const auto& [local_rank, worker] : live_) spared.push_back(worker.pid);
+  for (const auto& [local_rank, worker] : live_) {
+    spared.push_back(worker.pid);
+    for (const pid_t pid : worker.remains.pids()) spared.push_back(pid);
+  }
   for (const pid_t pid : parked()) spared.push_back(pid);
   reap_orphans(spared);
 }

@@ -20,6 +20,9 @@
 #include "agent/process/numa.h"
 #include "agent/process/worker_env.h"
 #include "agent/process/worker_fence.h"
+#include "agent/process/wrappers.h"
+#include "agent/round/remains.h"
+#include "agent/round/supervisor.h"
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/round.h"
 
@@ -89,17 +92,19 @@ class WorkerGroup {
   // Ends those that wait.
   void kill_parked();
   std::vector<pid_t> parked() const;
-  // The rank process alone; also wakes a stopped one, so that it can act on the signal.
+  // SIGTERM, which also wakes a stopped one, so that it can act on it.
+  void ask_to_end(StopScope scope);
+  // Another signal, to the rank processes alone, or to their whole groups.
   void signal(int signal);
-  // The ranks' whole process groups.
   void signal_groups(int signal);
   // SIGKILL to all that is left of them. True: no worker may execute an instruction any more, whatever the kernel holds
   // it for; false: one belongs to another user.
   bool kill_all();
   // Reaps the workers that have ended since the last call. The likely cause comes first: a death by signal before an
   // exit with an error, both before a success; before all of them an exit with `preempt_exit_code`, which announces a
-  // preemption.
-  std::vector<WorkerEnd> collect(std::optional<int> preempt_exit_code);
+  // preemption. One that was asked to end has ended when nothing is left that it has started: remains.h. `others`:
+  // children of ours that belong to no worker.
+  std::vector<WorkerEnd> collect(const StopPolicy& policy, const std::vector<pid_t>& others);
   // Reaps children of ours that are neither workers nor `others`: orphaned descendants.
   void reap_strays(std::vector<pid_t> others = {});
   WorkerChannels& channels() { return channels_; }
@@ -119,6 +124,13 @@ class WorkerGroup {
     std::filesystem::path folder = {}, stderr_log = {};  // of the round in which it was started
     WorkerPlace place = {};
     std::filesystem::path error_file = {};
+    std::vector<std::string> mark = {};  // WorkerMark::entries
+    bool asked = false;                  // to end
+    pid_t asked_group = 0;               // and so was this one
+    std::set<pid_t> asked_inside = {};   // and these
+    bool killed = false;                 // and what is left of it is not waited for
+    Remains remains = {};                // once it has ended
+    bool notice_told = false;
   };
   struct Starting {  // what it takes to start one
     int local_rank;
@@ -126,6 +138,7 @@ class WorkerGroup {
     WorkerStreams::Streams streams;
     SpawnRequest request;
     bool may_stay;
+    std::string cookie;
   };
   Starting prepare(const WorkerCommand& command, int local_rank, bool by_template);
   int started(const Starting& one, Spawned spawned);
@@ -138,6 +151,15 @@ class WorkerGroup {
   void park(std::vector<WorkerEnd>& ends);
   void watch(Live& worker);
   std::vector<int> ended();  // local ranks that have ended and are not reaped yet
+  // Children of ours that no worker is.
+  std::vector<pid_t> strays(const std::vector<pid_t>& others) const;
+  // Whether processes of this worker are to be waited for, though it has ended.
+  bool leaves_some(int local_rank, Live& worker, const std::vector<pid_t>& strays);
+  // It was asked to end, or a signal has ended it that may announce a preemption.
+  static bool was_stopped(Live& worker, const StopPolicy& policy);
+  void tell_of_notice(int local_rank);
+  void ask(Live& worker, StopScope scope);
+  void kill_remains(Live& worker);
   void on_hint(int local_rank);
   static void note_end(WorkerRecord& record);
   // A single worker in the terminal's foreground does not lead one.

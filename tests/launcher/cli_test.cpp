@@ -76,7 +76,7 @@ TEST_CASE("every option arrives", "[cli]") {
       {{"--tls-ca=a.pem"}, [](const Config& c) { return c.tls_ca == "a.pem"; }},
       {{"--max-restarts=7"}, [](const Config& c) { return c.max_restarts == 7; }},
       {{"--stop-grace=2.5"}, [](const Config& c) { return c.stop_grace == 2500ms; }},
-      {{"--stop-scope=group"}, [](const Config& c) { return c.stop_scope == ScopeChoice::group; }},
+      {{"--stop-scope=group"}, [](const Config& c) { return c.stop_scope == StopScope::group; }},
       {{"--peer-exit-timeout=1m"}, [](const Config& c) { return c.peer_exit_timeout == Duration(1min); }},
       {{"--max-run=2h"}, [](const Config& c) { return c.max_run == Duration(2h); }},
       {{"--signals-to-handle=SIGTERM,int"},
