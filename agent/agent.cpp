@@ -169,7 +169,7 @@ void Agent::execute(const Action& action) {
                  [&](const AskToSave&) { round_.workers().channels().request_save(Clock::now()); },
                  [&](const AskToLeave&) { round_.ask_to_leave(); },
                  [&](const AnnounceWait& a) { tell_.reporter().waiting(a.local_ranks, a.left); },
-                 [&](const SignalWorkers& a) { signal_workers(a.signal); },
+                 [&](const SignalWorkers& a) { signal_workers(a); },
                  [&](const AnnounceHeld& a) { tell_.reporter().held(a.local_ranks); },
                  [&](const ReportHeld& a) { report_held(a.local_ranks); },
                  [&](const SweepLeftovers& a) { round_.sweep(a.round); },
@@ -219,7 +219,7 @@ void Agent::collect_workers() {
     tell_.events().worker_ended(end.local_rank);
     watches_.output().worker_ended(round, end.local_rank);
     // A worker in the terminal's foreground gets Ctrl-C itself, and may exit before the keeper has forwarded it.
-    if (end.status.signal == SIGINT && round_.in_foreground()) dispatch(Signalled{SIGINT});
+    if (end.status.signal == SIGINT && round_.in_foreground()) dispatch(Signalled{SIGINT, true});
     dispatch(WorkerExited{round, end.local_rank, end.status});
   }
   round_.reap_strays(machine_.children());
@@ -232,14 +232,15 @@ void Agent::report_interrupted(int signal) {
   contact_.interrupted(signal);
 }
 
-void Agent::on_signal(int signal) {
+void Agent::on_signal(int signal, bool from_terminal) {
   if (signal == SIGCHLD) return collect_workers();
   if (signal == SIGTSTP || signal == SIGCONT) return watches_.hangs().suspend(signal == SIGTSTP);
   if (signal == SIGWINCH) pipes_.resize();  // the workers' terminals belong to no session and cannot send it
   if (!contains(options_.ending_signals, signal)) return round_.workers().signal(signal);
   end_.requested = true;
   round_.stop_parking();
-  if (!contains(options_.preempt_signals, signal)) return dispatch(Signalled{signal});
+  if (!contains(options_.preempt_signals, signal))
+    return dispatch(Signalled{signal, from_terminal && round_.seat() && round_.in_foreground()});
   tell_.reporter().preempted(signal);
   dispatch(Signalled{SIGTERM});
 }

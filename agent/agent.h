@@ -55,7 +55,7 @@ class Agent {
   void send(const rendezvous::FromAgent& message) { contact_.send(message); }
 
   // From the outside and from the machine.
-  void on_signal(int signal);
+  void on_signal(int signal, bool from_terminal);
   void on_notice(int local_rank, int signal);
   void on_preempted(const std::string& why);
   void on_health();
@@ -83,8 +83,8 @@ class Agent {
   void report_failure(const ReportFailure& report);
   void report_interrupted(int signal);
   void report_held(const std::vector<int>& local_ranks);
-  void signal_workers(int signal);
-  void send_signal(int signal);
+  void signal_workers(const SignalWorkers& order);
+  void send_signal(const SignalWorkers& order);
   void close_account();  // when the round ends here, for whatever reason; a second call does nothing
   void finish(const Finish& finish);
   void report_lost();

@@ -46,21 +46,22 @@ void Agent::report_held(const std::vector<int>& local_ranks) {
   if (round_.hold(local_ranks, machine_.children())) send(rendezvous::NodeReady{node(), offer()});
 }
 
-void Agent::signal_workers(int signal) {
+void Agent::signal_workers(const SignalWorkers& order) {
   round_.stop_starting();
-  const bool for_a_failure = signal == SIGTERM && round_.seat() && !round_.end_was_planned() && contact_.signal() == 0;
-  const auto then = [this, signal, round = round_.seat() ? round_.seat()->round : 0] {
+  const bool for_a_failure =
+      order.signal == SIGTERM && round_.seat() && !round_.end_was_planned() && contact_.signal() == 0;
+  const auto then = [this, order, round = round_.seat() ? round_.seat()->round : 0] {
     if (supervision_.now().round_with_workers() != round) return false;  // they have ended by themselves
-    send_signal(signal);
+    send_signal(order);
     return true;
   };
-  if (!for_a_failure || !watches_.hangs().takes_stacks_before(then)) send_signal(signal);
+  if (!for_a_failure || !watches_.hangs().takes_stacks_before(then)) send_signal(order);
 }
 
-void Agent::send_signal(int signal) {
+void Agent::send_signal(const SignalWorkers& order) {
   tell_.events().workers_signalled();
   close_account();
-  round_.signal(signal, supervision_.event_at());
+  round_.signal(order, supervision_.event_at());
 }
 
 void Agent::close_account() {
@@ -89,7 +90,7 @@ void Agent::finish(const Finish& finish) {
   watches_.output().tell();
   tell_.events().finished(outcome, watches_.account().spent());
   desk_.job_ended(outcome);
-  if (interrupted && outcome.signal != SIGINT && !result.finished) report_lost();
+  if (interrupted && !result.finished) report_lost();
   tell_.ending().print_report(outcome, contact_.signal() != 0, [this](const std::string& report) {
     end_.result.report = report;
     end();

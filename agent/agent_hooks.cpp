@@ -39,7 +39,7 @@ Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
 }
 
 Outside::Hooks Agent::outside_hooks() {
-  return {[this](int signal) { on_signal(signal); },
+  return {[this](int signal, bool from_terminal) { on_signal(signal, from_terminal); },
           [this] {
             tell_.reporter().run_is_over(*options_.max_run);
             dispatch(Signalled{SIGTERM});

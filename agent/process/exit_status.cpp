@@ -114,7 +114,8 @@ bool dumps_core(int signal) {
 }
 
 bool was_stopped(const rendezvous::ExitStatus& status) {
-  return status.signal == SIGTERM || status.signal == SIGKILL || status.code == kShellSignal + SIGTERM;
+  return status.signal == SIGTERM || status.signal == SIGINT || status.signal == SIGKILL ||
+         status.code == kShellSignal + SIGTERM || status.code == kShellSignal + SIGINT;
 }
 
 }  // namespace ddprun::agent

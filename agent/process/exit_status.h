@@ -23,7 +23,8 @@ int torchrun_code(const rendezvous::ExitStatus& status);
 // Whether the kernel may write a core file on a death by this signal.
 bool dumps_core(int signal);
 
-// Whether a worker that was asked to stop did so: by SIGTERM, the SIGKILL after it, or a shell's exit code for SIGTERM.
+// Whether a worker that was asked to stop did so: by SIGTERM or SIGINT, the SIGKILL after it, or a shell's exit code
+// for the first two.
 bool was_stopped(const rendezvous::ExitStatus& status);
 
 // "SIGTERM"; "signal 42" where it has no name.

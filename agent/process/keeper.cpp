@@ -55,6 +55,11 @@ void stop_job(pid_t agent) {
   raise(SIGSTOP);
 }
 
+// The agent is not reaped yet, so the pid is still valid.
+void forward(pid_t agent, int signal, bool from_terminal) {
+  if (!from_terminal || sigqueue(agent, signal, {.sival_int = kFromTerminal}) != 0) kill(agent, signal);
+}
+
 void print_survivors(const std::vector<pid_t>& left) {
   for (const pid_t pid : left)
     print_line(stderr, "ddprun: process " + std::to_string(pid) +
@@ -92,13 +97,14 @@ DeathPipe death_pipe() {
   sigset_t all;
   sigfillset(&all);
   for (;;) {
-    const int signal = sigwaitinfo(&all, nullptr);
+    siginfo_t info{};
+    const int signal = sigwaitinfo(&all, &info);
     if (signal == SIGCHLD)
       reap_until_agent_ends(agent, inherited);
     else if (signal == SIGTSTP)
       stop_job(agent);
     else if (signal > 0)
-      kill(agent, signal);  // not yet reaped, so the pid is still valid
+      forward(agent, signal, info.si_code == SI_KERNEL);
   }
 }
 

@@ -16,7 +16,8 @@ namespace ddprun::agent {
 // keeper, which calls `in_keeper` once.
 int continue_under_keeper(void (*in_keeper)() = [] {});
 
-constexpr int kKeeperDied = 70;  // the exit code of an agent that lost its keeper
+constexpr int kFromTerminal = 0x747479;  // sigqueue's value of a signal that the keeper has got from its terminal
+constexpr int kKeeperDied = 70;          // the exit code of an agent that lost its keeper
 
 // The folder of error files that the keeper removes if the agent dies before it can, unless a file is in it. Empty:
 // none any more. Without a keeper it does nothing.

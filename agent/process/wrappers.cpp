@@ -16,33 +16,33 @@ namespace ddprun::agent {
 namespace {
 
 bool starts_another(pid_t pid) {
-  static const std::set<std::string> wrappers{"ash",     "bash", "busybox", "dash",    "env",      "fish",
-                                              "gdb",     "ksh",  "ltrace",  "nice",    "nohup",    "nsys",
-                                              "numactl", "perf", "setarch", "sh",      "strace",   "stdbuf",
-                                              "taskset", "tcsh", "time",    "timeout", "valgrind", "zsh"};
+  static const std::set<std::string> wrappers{"ash",     "bash",    "busybox",  "dash",   "env",    "fish",    "gdb",
+                                              "ksh",     "ltrace",  "nice",     "nohup",  "nsys",   "numactl", "perf",
+                                              "setarch", "setsid",  "sh",       "strace", "stdbuf", "taskset", "tcsh",
+                                              "time",    "timeout", "valgrind", "zsh"};
   std::error_code unreadable;
   const auto file = std::filesystem::read_symlink(table_entry(pid) / "exe", unreadable);
   return !unreadable && wrappers.contains(file.filename().string());
 }
 
 // As its parent has not reaped it, the pid may be another's by now: that one has another parent.
-bool ask(pid_t pid, pid_t parent) {
+bool ask(pid_t pid, pid_t parent, int signal) {
   const Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   const auto now = task_stat(pid);
   if (!pidfd || !now || now->parent != parent) return false;
-  if (syscall(SYS_pidfd_send_signal, pidfd.get(), SIGTERM, nullptr, 0) != 0) return false;
+  if (syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) != 0) return false;
   syscall(SYS_pidfd_send_signal, pidfd.get(), SIGCONT, nullptr, 0);
   return true;
 }
 
 }  // namespace
 
-std::set<pid_t> ask_below_wrapper(pid_t pid) {
+std::set<pid_t> ask_below_wrapper(pid_t pid, int signal) {
   std::set<pid_t> asked;
   if (!starts_another(pid)) return asked;
   for (const pid_t child : children_of(pid)) {
-    asked.merge(ask_below_wrapper(child));
-    if (ask(child, pid)) asked.insert(child);
+    asked.merge(ask_below_wrapper(child, signal));
+    if (ask(child, pid, signal)) asked.insert(child);
   }
   return asked;
 }

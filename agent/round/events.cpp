@@ -74,7 +74,7 @@ std::string to_string(const Event& event) {
           [](const RoundEnded& e) { return "round-ended" + round_only(e.round) + (e.planned ? " planned" : ""); },
           [](const JobEnded& e) { return "job-ended " + verdict_name(e.outcome.verdict); },
           [](const Isolated&) { return std::string("isolated"); },
-          [](const Signalled& e) { return "signalled " + signal_name(e.signal); },
+          [](const Signalled& e) { return "signalled " + signal_name(e.signal) + (e.delivered ? " delivered" : ""); },
           [](const Tick&) { return std::string("tick"); },
       },
       event);
@@ -90,7 +90,9 @@ std::string to_string(const Action& action) {
           [](const AnnounceWait& a) {
             return "announce-wait local_ranks=" + listed(a.local_ranks) + " left=" + seconds(a.left);
           },
-          [](const SignalWorkers& a) { return "signal-workers " + signal_name(a.signal); },
+          [](const SignalWorkers& a) {
+            return "signal-workers " + signal_name(a.signal) + (a.delivered ? " delivered" : "");
+          },
           [](const AnnounceHeld& a) { return "announce-held local_ranks=" + listed(a.local_ranks); },
           [](const ReportHeld& a) { return "report-held local_ranks=" + listed(a.local_ranks); },
           [](const SweepLeftovers& a) { return "sweep-leftovers" + round_only(a.round); },

@@ -43,6 +43,7 @@ struct JobEnded {  // by the coordinator: stop, no round follows
 struct Isolated {};  // no contact to the coordinator for a whole lease: others may start our ranks again
 struct Signalled {   // a signal or the limit max_run asks ddprun to end
   int signal = 0;
+  bool delivered = false;  // the terminal has sent it to the only worker as well
 };
 struct Tick {};  // next_deadline() has come
 using Event = std::variant<RoundFormed, RoundStarted, WorkerStarted, WorkerDying, WorkerExited, Swept, RoundEnded,
@@ -63,6 +64,7 @@ struct AskToLeave {  // through the worker channel: without saving, as a rank is
 };
 struct SignalWorkers {  // every worker that still runs
   int signal = 0;
+  bool delivered = false;  // they have got it
 };
 struct AnnounceWait {  // printed: which workers still run, and for how long we wait
   std::vector<int> local_ranks;

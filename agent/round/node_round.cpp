@@ -115,6 +115,7 @@ void NodeRound::begin(const rendezvous::Seat& seat) {
   has_workers_ = true;
   end_was_planned_ = grace_is_over_ = false;
   workers_run_since_.reset();
+  stopping_since_.reset();
   if (options_.timer_file) options_.command.inherited["TORCHELASTIC_TIMER_FILE"] = timers_.open(*options_.timer_file);
   if (template_) template_->begin_round();
 }
@@ -151,13 +152,13 @@ void NodeRound::stop_parking() {
 }
 
 // SIGKILL needs no scope: the rest of a worker's group is killed when the worker is reaped.
-void NodeRound::signal(int signal, TimePoint at) {
-  if (signal == SIGTERM) stopping_since_ = at;
-  if (signal == SIGKILL) grace_is_over_ = at - stopping_since_ >= options_.stop.stop_grace;
-  if (signal == SIGTERM)
-    workers_.ask_to_end(options_.stop_scope);
-  else
-    workers_.signal(signal);
+void NodeRound::signal(const SignalWorkers& order, TimePoint at) {
+  if (order.signal != SIGKILL) {
+    stopping_since_ = stopping_since_.value_or(at);
+    return workers_.ask_to_end(order.signal, options_.stop_scope, order.delivered);
+  }
+  grace_is_over_ = stopping_since_ && at - *stopping_since_ >= options_.stop.stop_grace;
+  workers_.signal(SIGKILL);
 }
 
 void NodeRound::sweep(int round) {

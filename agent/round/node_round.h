@@ -54,7 +54,7 @@ class NodeRound {
   void ask_to_leave();
   void stop_parking();  // no round follows
   // `at`: when the event was that asks for it.
-  void signal(int signal, TimePoint at);
+  void signal(const SignalWorkers& order, TimePoint at);
   void sweep(int round);
   // Rounds go on without this node, and it joins when they are gone. False: SIGKILL has not reached all.
   bool hold(const std::vector<int>& local_ranks, const std::vector<pid_t>& others);
@@ -106,7 +106,7 @@ class NodeRound {
   std::optional<rendezvous::Seat> seat_;
   bool has_workers_ = false;
   bool end_was_planned_ = false;                // of the last round
-  TimePoint stopping_since_ = {};               // when its workers got SIGTERM
+  std::optional<TimePoint> stopping_since_;     // when its workers were first asked to end
   bool grace_is_over_ = false;                  // and those that were left SIGKILL
   std::optional<TimePoint> workers_run_since_;  // all of the round's, here
   std::vector<int> held_ranks_;                 // local ranks that SIGKILL has not ended; reported

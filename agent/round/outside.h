@@ -18,7 +18,7 @@ namespace ddprun::agent {
 class Outside {
  public:
   struct Hooks {
-    std::function<void(int signal)> on_signal;
+    std::function<void(int signal, bool from_terminal)> on_signal;
     std::function<void()> on_limit;         // of the run
     std::function<void()> on_keeper_death;  // KeeperDeath::on_death
   };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "agent/process/exit_status.h"
 #include "agent/process/file_content.h"
@@ -35,7 +36,7 @@ std::vector<pid_t> Remains::take(const std::vector<pid_t>& children, const Worke
   std::vector<pid_t> fresh;
   for (const pid_t child : children)
     if (!holds(child) && bears(child, mark)) {
-      asked_[child] = false;
+      asked_[child] = 0;
       fresh.push_back(child);
     }
   return fresh;
@@ -54,12 +55,11 @@ std::vector<pid_t> Remains::reap() {
   return gone;
 }
 
-void Remains::ask(const std::set<pid_t>& already, pid_t group) {
+void Remains::ask(const EndRequest& request) {
   for (auto& [pid, asked] : asked_) {
-    if (asked) continue;
-    asked = true;
-    if (already.contains(pid) || (group != 0 && getpgid(pid) == group)) continue;
-    kill(pid, SIGTERM);
+    if (std::exchange(asked, request.signal) == request.signal) continue;
+    if (request.inside.contains(pid) || (request.group != 0 && getpgid(pid) == request.group)) continue;
+    kill(pid, request.signal);
     kill(pid, SIGCONT);
   }
 }

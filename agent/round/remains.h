@@ -22,6 +22,13 @@ struct WorkerMark {
   std::vector<std::string> entries = {};  // "NAME=value": all of them
 };
 
+// By which signal a worker was asked to end, and who has got it besides.
+struct EndRequest {
+  int signal = 0;  // 0: it was not
+  std::set<pid_t> inside = {};
+  pid_t group = 0;  // 0: none
+};
+
 class Remains {
  public:
   // Takes those of `children` that live and bear the mark. `owner`: who uses the rank's channel; 0: nobody, or unknown.
@@ -29,8 +36,8 @@ class Remains {
   std::vector<pid_t> take(const std::vector<pid_t>& children, const WorkerMark& mark, pid_t owner);
   // Reaps those that have ended, and returns them.
   std::vector<pid_t> reap();
-  // SIGTERM to those that have not got it, as `already` and this process group have (0: none).
-  void ask(const std::set<pid_t>& already, pid_t group);
+  // The signal to those that have not got it.
+  void ask(const EndRequest& request);
   void signal(int signal) const;
 
   bool empty() const { return asked_.empty(); }
@@ -40,7 +47,7 @@ class Remains {
   const std::optional<rendezvous::ExitStatus>& outcome() const { return outcome_; }
 
  private:
-  std::map<pid_t, bool> asked_;  // by pid
+  std::map<pid_t, int> asked_;  // by pid: the last signal; 0: none
   pid_t owner_ = 0;
   std::optional<rendezvous::ExitStatus> outcome_;
 };

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "agent/process/keeper.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
 
@@ -29,7 +30,7 @@ Fd open_queue(const std::set<int>& signals) {
 SignalQueue::SignalQueue(asio::io_context& io, const std::set<int>& signals)
     : file_(io, open_queue(signals).release()) {}
 
-void SignalQueue::on_signal(std::function<void(int signal)> handler) {
+void SignalQueue::on_signal(std::function<void(int signal, bool from_terminal)> handler) {
   handler_ = std::move(handler);
   await();
 }
@@ -44,7 +45,8 @@ void SignalQueue::await() {
 
 void SignalQueue::read_all() {
   signalfd_siginfo info{};
-  while (read(file_.native_handle(), &info, sizeof info) == sizeof info) handler_(static_cast<int>(info.ssi_signo));
+  while (read(file_.native_handle(), &info, sizeof info) == sizeof info)
+    handler_(static_cast<int>(info.ssi_signo), info.ssi_code == SI_QUEUE && info.ssi_int == kFromTerminal);
 }
 
 }  // namespace ddprun::agent

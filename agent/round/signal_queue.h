@@ -15,15 +15,16 @@ class SignalQueue {
  public:
   // Throws Error.
   SignalQueue(asio::io_context& io, const std::set<int>& signals);
-  // In the order in which the kernel delivers them; pending signals of the same number count as one.
-  void on_signal(std::function<void(int signal)> handler);
+  // In the order in which the kernel delivers them; pending signals of the same number count as one. `from_terminal`:
+  // it came to the keeper's process group, so that others in it have got it, too.
+  void on_signal(std::function<void(int signal, bool from_terminal)> handler);
 
  private:
   void await();
   void read_all();
 
   asio::posix::stream_descriptor file_;
-  std::function<void(int)> handler_;
+  std::function<void(int, bool)> handler_;
 };
 
 }  // namespace ddprun::agent

@@ -22,6 +22,10 @@ Action leave_request(int round, int signal) {
   return signal == SIGINT ? Action(AskToLeave{round}) : Action(AskToSave{round});
 }
 
+int first_signal(const rendezvous::Outcome& outcome) {
+  return outcome.verdict == rendezvous::Verdict::interrupted && outcome.signal == SIGINT ? SIGINT : SIGTERM;
+}
+
 Action leave_request(const RoundEnded& end) {
   return end.planned ? Action(AskToSave{end.round}) : Action(AskToLeave{end.round});
 }
@@ -75,9 +79,10 @@ std::vector<Action> Supervisor::decide_in_state(const Event& event, TimePoint no
             return e.round == run.round ? stop_running(run, leave_request(e), Regroup{}, now) : Actions{};
           },
           [&](Running& run, const JobEnded& e) {
-            return stop_running(run, leave_request(run.round, e.outcome), End{e.outcome}, now);
+            return stop_running(run, leave_request(run.round, e.outcome), End{e.outcome}, now,
+                                {first_signal(e.outcome)});
           },
-          [&](Running& run, const Signalled& e) { return interrupted(run, e.signal, now); },
+          [&](Running& run, const Signalled& e) { return interrupted(run, e, now); },
           [&](Running& run, const Isolated&) { return isolated(run, now); },
           [&](Running& run, const Tick&) { return peers_overdue(run, now); },
 
@@ -121,16 +126,17 @@ std::vector<Action> Supervisor::decide_in_state(const Event& event, TimePoint no
 }
 
 std::optional<TimePoint> Supervisor::next_deadline() const {
-  const std::optional<TimePoint> of_state =
-      std::visit(overloaded{
-                     [](const Running& run) { return run.peers_deadline; },
-                     [](const Stopping& stop) {
-                       return std::optional(stop.killed ? stop.deadline : std::min(stop.deadline, stop.notice_at));
-                     },
-                     [](const Sweeping& sweep) { return std::optional(sweep.deadline); },
-                     [](const auto&) { return std::optional<TimePoint>(); },
-                 },
-                 state_);
+  const std::optional<TimePoint> of_state = std::visit(
+      overloaded{
+          [](const Running& run) { return run.peers_deadline; },
+          [](const Stopping& stop) {
+            if (stop.killed) return std::optional(stop.deadline);
+            return std::optional(std::min({stop.deadline, stop.notice_at, stop.term_at.value_or(stop.deadline)}));
+          },
+          [](const Sweeping& sweep) { return std::optional(sweep.deadline); },
+          [](const auto&) { return std::optional<TimePoint>(); },
+      },
+      state_);
   if (!held_report_) return of_state;
   return of_state ? std::min(*of_state, held_report_->until) : held_report_->until;
 }
@@ -209,7 +215,7 @@ std::vector<Action> Supervisor::failed(const Running& run, int local_rank, const
                                        TimePoint now) {
   if (says_preempted(status)) {
     const Actions announcement{AnnouncePreempted{run.round, local_rank, status.code}};
-    return announcement + interrupted(run, SIGTERM, now);
+    return announcement + interrupted(run, Signalled{SIGTERM}, now);
   }
   Actions report{ReportFailure{run.round, local_rank, status}};
   const auto& notices = policy_.notice_signals;
@@ -222,24 +228,29 @@ std::vector<Action> Supervisor::failed(const Running& run, int local_rank, const
   return stop_running(run, AskToLeave{run.round}, Undecided{}, now) + report;
 }
 
-std::vector<Action> Supervisor::interrupted(const Running& run, int signal, TimePoint now) {
+std::vector<Action> Supervisor::interrupted(const Running& run, const Signalled& event, TimePoint now) {
   interrupted_ = true;
-  return Actions{ReportInterrupted{signal}} + stop_running(run, leave_request(run.round, signal), Undecided{}, now);
+  const bool by_ctrl_c = event.signal == SIGINT;
+  const SignalWorkers first{by_ctrl_c ? SIGINT : SIGTERM, by_ctrl_c && event.delivered};
+  return Actions{ReportInterrupted{event.signal}} +
+         stop_running(run, leave_request(run.round, event.signal), Undecided{}, now, first);
 }
 
 bool Supervisor::says_preempted(const rendezvous::ExitStatus& status) const {
   return policy_.preempt_exit_code && status.code == *policy_.preempt_exit_code;
 }
 
-std::vector<Action> Supervisor::stop_running(const Running& run, Action request, Next next, TimePoint now) {
+std::vector<Action> Supervisor::stop_running(const Running& run, Action request, Next next, TimePoint now,
+                                             SignalWorkers first) {
   if (run.alive.empty()) return sweep(run.round, std::move(next), now);
   state_ = Stopping{.round = run.round,
                     .alive = run.alive,
                     .deadline = now + policy_.stop_grace,
                     .notice_at = now + policy_.notice_first,
+                    .term_at = first.signal == SIGINT ? std::optional(now + policy_.stop_grace / 2) : std::nullopt,
                     .to_save = std::holds_alternative<AskToSave>(request),
                     .next = std::move(next)};
-  return {std::move(request), SignalWorkers{SIGTERM}};
+  return {std::move(request), first};
 }
 
 std::vector<Action> Supervisor::worker_exited(Stopping& stop, const WorkerExited& event, TimePoint now) {
@@ -249,10 +260,13 @@ std::vector<Action> Supervisor::worker_exited(Stopping& stop, const WorkerExited
   return stop.alive.empty() ? sweep(stop.round, Next(stop.next), now) : Actions{};
 }
 
-// The first signal is graceful and keeps the deadline; a Ctrl-C after it kills at once. Schedulers repeat SIGTERM.
+// The first signal is graceful and keeps the deadline; a Ctrl-C after it kills at once. Schedulers repeat SIGTERM,
+// which is news only to workers that have got SIGINT.
 std::vector<Action> Supervisor::interrupted(Stopping& stop, const Signalled& event, TimePoint now) {
   if (!std::exchange(interrupted_, true)) return {ReportInterrupted{event.signal}};
-  return event.signal == SIGINT && !stop.killed ? kill(stop, now) : Actions{};
+  if (stop.killed) return {};
+  if (event.signal == SIGINT) return kill(stop, now);
+  return std::exchange(stop.term_at, std::nullopt) ? Actions{SignalWorkers{SIGTERM}} : Actions{};
 }
 
 void Supervisor::decide(Next& next, Next what) {
@@ -267,9 +281,15 @@ std::vector<Action> Supervisor::decided(Stopping& stop, Next next, TimePoint now
 
 std::vector<Action> Supervisor::tick(Stopping& stop, TimePoint now) {
   if (now >= stop.deadline) return stop.killed ? survived(stop, now) : kill(stop, now);
-  if (stop.killed || now < stop.notice_at) return {};
+  if (stop.killed) return {};
+  Actions actions;
+  if (stop.term_at && now >= *stop.term_at) {
+    stop.term_at.reset();
+    actions.push_back(SignalWorkers{SIGTERM});
+  }
+  if (now < stop.notice_at) return actions;
   stop.notice_at = now + policy_.notice_every;
-  return {AnnounceWait{{stop.alive.begin(), stop.alive.end()}, stop.deadline - now}};
+  return std::move(actions) + Actions{AnnounceWait{{stop.alive.begin(), stop.alive.end()}, stop.deadline - now}};
 }
 
 std::vector<Action> Supervisor::kill(Stopping& stop, TimePoint now) {

@@ -8,6 +8,7 @@
 // to take their ranks: the one path without grace. Not thread-safe: only the agent's event loop calls it. A worker's
 // failure is an event, never an exception.
 #pragma once
+#include <csignal>
 #include <optional>
 #include <set>
 #include <string>
@@ -21,7 +22,8 @@
 namespace ddprun::agent {
 
 struct StopPolicy {
-  // How long a worker may take to leave after SIGTERM. Longer lets it finish a snapshot; shorter restarts sooner.
+  // How long a worker may take to leave after SIGTERM. Longer lets it finish a snapshot; shorter restarts sooner. After
+  // Ctrl-C it gets SIGINT, and SIGTERM after half of this time.
   Duration stop_grace = std::chrono::seconds(25);
   // How long the kernel may take to end a worker after SIGKILL (a driver may hold it) before we print it. The node
   // joins no round until it is gone: two workers of one rank would write the same files. A job that ends does not wait.
@@ -81,9 +83,10 @@ class Supervisor {
     std::set<int> alive;
     TimePoint deadline;
     TimePoint notice_at;
-    bool to_save = false;  // they were asked to save, not only to leave
-    bool killed = false;   // SIGKILL is sent; `deadline` is the kernel's
-    bool held = false;     // it missed that deadline; `deadline` is the next notice's
+    std::optional<TimePoint> term_at = {};  // they have got SIGINT: when SIGTERM follows
+    bool to_save = false;                   // they were asked to save, not only to leave
+    bool killed = false;                    // SIGKILL is sent; `deadline` is the kernel's
+    bool held = false;                      // it missed that deadline; `deadline` is the next notice's
     Next next;
   };
   struct Sweeping {  // no workers, but perhaps descendants of theirs
@@ -110,9 +113,9 @@ class Supervisor {
   Actions worker_ended_well(Running& run, TimePoint now);
   Actions peers_overdue(const Running& run, TimePoint now);
   Actions failed(const Running& run, int local_rank, const rendezvous::ExitStatus& status, TimePoint now);
-  Actions interrupted(const Running& run, int signal, TimePoint now);
+  Actions interrupted(const Running& run, const Signalled& event, TimePoint now);
   bool says_preempted(const rendezvous::ExitStatus& status) const;
-  Actions stop_running(const Running& run, Action request, Next next, TimePoint now);
+  Actions stop_running(const Running& run, Action request, Next next, TimePoint now, SignalWorkers first = {SIGTERM});
 
   Actions worker_exited(Stopping& stop, const WorkerExited& event, TimePoint now);
   Actions interrupted(Stopping& stop, const Signalled& event, TimePoint now);

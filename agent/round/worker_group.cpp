@@ -31,10 +31,10 @@ int urgency(const rendezvous::ExitStatus& status, std::optional<int> preempt_exi
   return status.ok() ? 2 : 1;
 }
 
-// The workers are unreaped, so their pids are still valid. A stopped one must wake up to act on SIGTERM.
+// The workers are unreaped, so their pids are still valid. A stopped one must wake up to act on a request to end.
 void send(pid_t to, int signal) {
   kill(to, signal);
-  if (signal == SIGTERM) kill(to, SIGCONT);
+  if (signal == SIGTERM || signal == SIGINT) kill(to, SIGCONT);
 }
 
 const Fd& null_input() {
@@ -85,7 +85,7 @@ void WorkerGroup::end_park(bool late) {
   for (auto& [local_rank, worker] : live_) {
     if (!may_stay(local_rank) || channels_.is_parked(local_rank)) continue;
     records_[local_rank].late = late;
-    ask(worker, StopScope::automatic);
+    ask(worker, SIGTERM, StopScope::automatic, /*delivered=*/false);
   }
 }
 
@@ -298,17 +298,17 @@ void WorkerGroup::watch(Live& worker) {
   });
 }
 
-void WorkerGroup::ask_to_end(StopScope scope) {
+void WorkerGroup::ask_to_end(int signal, StopScope scope, bool delivered) {
   for (auto& [local_rank, worker] : live_)
-    if (!may_stay(local_rank)) ask(worker, scope);
+    if (!may_stay(local_rank)) ask(worker, signal, scope, delivered);
 }
 
-void WorkerGroup::ask(Live& worker, StopScope scope) {
-  worker.asked = true;
-  if (scope == StopScope::automatic) worker.asked_inside.merge(ask_below_wrapper(worker.pid));
-  if (scope == StopScope::group && leads_group()) worker.asked_group = worker.pid;
-  send(worker.asked_group != 0 ? -worker.pid : worker.pid, SIGTERM);
-  worker.remains.ask(worker.asked_inside, worker.asked_group);
+void WorkerGroup::ask(Live& worker, int signal, StopScope scope, bool delivered) {
+  worker.asked = {signal, {}, delivered ? terminal_group_.value_or(0) : 0};
+  if (!delivered && scope == StopScope::automatic) worker.asked.inside = ask_below_wrapper(worker.pid, signal);
+  if (!delivered && scope == StopScope::group && leads_group()) worker.asked.group = worker.pid;
+  if (!delivered) send(worker.asked.group != 0 ? -worker.pid : worker.pid, signal);
+  worker.remains.ask(worker.asked);
 }
 
 void WorkerGroup::signal(int signal) {
@@ -364,7 +364,7 @@ std::vector<pid_t> WorkerGroup::strays(const std::vector<pid_t>& others) const {
 }
 
 bool WorkerGroup::was_stopped(Live& worker, const StopPolicy& policy) {
-  if (worker.asked || worker.killed) return !worker.killed;
+  if (worker.asked.signal != 0 || worker.killed) return !worker.killed;
   const auto& notices = policy.notice_signals;
   const auto status = end_of(worker.pidfd.native_handle());
   return status && std::find(notices.begin(), notices.end(), status->signal) != notices.end();
@@ -375,8 +375,8 @@ bool WorkerGroup::leaves_some(int local_rank, Live& worker, const std::vector<pi
   for (const pid_t fresh : worker.remains.take(strays, mark, channels_.owner(local_rank))) fence_.add(fresh);
   for (const pid_t gone : worker.remains.reap()) fence_.remove(gone);
   if (worker.remains.empty()) return false;
-  if (worker.asked)
-    worker.remains.ask(worker.asked_inside, worker.asked_group);
+  if (worker.asked.signal != 0)
+    worker.remains.ask(worker.asked);
   else if (!std::exchange(worker.notice_told, true))
     asio::post(io_, [this, local_rank] { tell_of_notice(local_rank); });
   return true;
@@ -385,7 +385,7 @@ bool WorkerGroup::leaves_some(int local_rank, Live& worker, const std::vector<pi
 // A signal that may announce a preemption has ended it, as it does with a shell whose program handles it.
 void WorkerGroup::tell_of_notice(int local_rank) {
   const auto worker = live_.find(local_rank);
-  if (worker == live_.end() || worker->second.asked) return;
+  if (worker == live_.end() || worker->second.asked.signal != 0) return;
   const auto status = end_of(worker->second.pidfd.native_handle());
   if (!status) return;
   if (worker->second.remains.holds(channels_.owner(local_rank)))

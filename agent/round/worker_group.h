@@ -92,8 +92,8 @@ class WorkerGroup {
   // Ends those that wait.
   void kill_parked();
   std::vector<pid_t> parked() const;
-  // SIGTERM, which also wakes a stopped one, so that it can act on it.
-  void ask_to_end(StopScope scope);
+  // SIGINT or SIGTERM, which also wakes a stopped one, so that it can act on it. `delivered`: the terminal has sent it.
+  void ask_to_end(int signal, StopScope scope, bool delivered);
   // Another signal, to the rank processes alone, or to their whole groups.
   void signal(int signal);
   void signal_groups(int signal);
@@ -125,11 +125,9 @@ class WorkerGroup {
     WorkerPlace place = {};
     std::filesystem::path error_file = {};
     std::vector<std::string> mark = {};  // WorkerMark::entries
-    bool asked = false;                  // to end
-    pid_t asked_group = 0;               // and so was this one
-    std::set<pid_t> asked_inside = {};   // and these
-    bool killed = false;                 // and what is left of it is not waited for
-    Remains remains = {};                // once it has ended
+    EndRequest asked = {};
+    bool killed = false;   // and what is left of it is not waited for
+    Remains remains = {};  // once it has ended
     bool notice_told = false;
   };
   struct Starting {  // what it takes to start one
@@ -158,7 +156,7 @@ class WorkerGroup {
   // It was asked to end, or a signal has ended it that may announce a preemption.
   static bool was_stopped(Live& worker, const StopPolicy& policy);
   void tell_of_notice(int local_rank);
-  void ask(Live& worker, StopScope scope);
+  void ask(Live& worker, int signal, StopScope scope, bool delivered);
   void kill_remains(Live& worker);
   void on_hint(int local_rank);
   static void note_end(WorkerRecord& record);

@@ -87,7 +87,7 @@ class HostNode {
 
   int run() {
     write_bytes(to_line({version_, std::filesystem::read_symlink("/proc/self/exe").string()}));
-    signals_.on_signal([this](int signal) { on_own_signal(signal); });
+    signals_.on_signal([this](int signal, bool /*from_terminal*/) { on_own_signal(signal); });
     heard_ = Clock::now();
     read_more();
     tick();

@@ -64,7 +64,7 @@ class JobHead {
                {[this](const UpMessage& message) { on_message(message); }, [] {}, [this] { return has_room(); }}) {}
 
   agent::JobEnd run() {
-    signals_.on_signal([this](int signal) { on_signal(signal); });
+    signals_.on_signal([this](int signal, bool /*from_terminal*/) { on_signal(signal); });
     keeper_.async_wait(asio::posix::stream_descriptor::wait_read, [](const asio::error_code& error) {
       if (error) return;
       agent::end_all_children(agent::kEndLimit);

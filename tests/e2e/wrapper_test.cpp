@@ -81,3 +81,48 @@ TEST_CASE("what a worker leaves that ends by itself is killed, and what ignores 
   CHECK(ignores.wait_exit(kLimit) == exited(143));
   CHECK(ignores.all_gone(kLimit));
 }
+
+TEST_CASE("Ctrl-C is one SIGINT, from a terminal or by kill, and a program ends as its author expects", "[stop]") {
+  constexpr const char* kScript =
+      "import atexit, os, time\n"
+      "say = lambda word: os.write(1, f'{word} {os.environ[\"RANK\"]}\\n'.encode())\n"
+      "atexit.register(say, 'ends')\n"
+      "try:\n"
+      "  say('up')\n"
+      "  time.sleep(600)\n"
+      "except KeyboardInterrupt:\n"
+      "  time.sleep(0.3)\n"
+      "  say('saved')\n"
+      "finally: say('finally')\n";
+  const int workers = GENERATE(1, 2);
+  const bool typed = GENERATE(false, true), wrapped = GENERATE(false, true);
+  CAPTURE(workers, typed, wrapped);
+  const TempFolder folder;
+  folder.write("script.py", kScript);
+  Words words{"--nproc-per-node=" + std::to_string(workers), "--stop-grace=60"};
+  if (wrapped)
+    words = joined({words, {"--no-python", "sh", "-c", "python3 -u script.py; echo after"}});
+  else
+    words.push_back("script.py");
+  Command job(job_of(words), {.cwd = folder.path(), .terminal = typed});
+  for (int rank = 0; rank < workers; ++rank) job.wait_for_output("up " + std::to_string(rank), kLimit);
+  if (typed)
+    job.type("\x03");
+  else
+    job.kill(SIGINT);
+  const Ended ended = job.wait_exit(kLimit);
+  INFO(ended.out);
+  CHECK(ended == exited(130));
+  for (int rank = 0; rank < workers; ++rank)
+    for (const char* const word : {"saved ", "finally ", "ends "})
+      CHECK(count(ended.out, word + std::to_string(rank)) == 1);
+}
+
+TEST_CASE("a worker that takes no notice of Ctrl-C gets SIGTERM after half of the grace", "[stop]") {
+  Command job(job_of({"--stop-grace=2", "--no-python", "sh", "-c",
+                      "trap '' INT; trap 'echo asked; exit 0' TERM; echo up; while :; do sleep 0.05; done"}));
+  job.wait_for_output("up", kLimit);
+  job.kill(SIGINT);
+  CHECK(job.wait_exit(kLimit) == exited(130));
+  CHECK(has(job.out(), "asked"));
+}
