@@ -45,7 +45,8 @@ void JobPage::job_ended(const rendezvous::Outcome& outcome) {
   timer_.cancel();
   const bool well = outcome.verdict == rendezvous::Verdict::success;
   const nlohmann::json end{{"text", well ? "The job has ended well." : "The job has ended: " + outcome.reason}};
-  server_.append_to_streams(server_sent("ended", end.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+  end_ = server_sent("ended", end.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  server_.append_to_streams(end_);
 }
 
 void JobPage::look() {
@@ -59,7 +60,7 @@ void JobPage::tell(const nlohmann::json& answered) {
   const UnixTime at = unix_time();
   history_.note(answered, at);
   const nlohmann::json status = page_status(answered);
-  if (server_.streams() > 0) {
+  if (server_.streams() > 0 && end_.empty()) {
     std::string key = page_key(status);
     const int rounds_before = std::exchange(rounds_told_, history_.rounds_changed());
     const bool rounds = rounds_before != rounds_told_;
@@ -73,7 +74,7 @@ void JobPage::tell(const nlohmann::json& answered) {
     key_ = std::move(key);
   }
   for (const HttpServer::Answer& answer : std::exchange(openers_, {}))
-    answer({.content_type = "text/event-stream", .body = whole_event(status, history_, at), .stream = true});
+    answer({.content_type = "text/event-stream", .body = whole_event(status, history_, at) + end_, .stream = true});
   timer_.expires_after(server_.streams() > 0 ? kLookEvery : kLookUnseenEvery);
   timer_.async_wait([this](const asio::error_code& error) {
     if (!error) look();

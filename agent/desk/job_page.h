@@ -34,7 +34,7 @@ class JobPage {
   void open(const HttpServer::Answer& answer);
   void round_formed(int round);
   void round_ended(const rendezvous::EndRound& end);
-  void job_ended(const rendezvous::Outcome& outcome);
+  void job_ended(const rendezvous::Outcome& outcome);  // the last that pages are told
 
  private:
   void look();
@@ -49,6 +49,7 @@ class JobPage {
   std::string key_;                          // of what was told last
   int rounds_told_ = 0;                      // JobHistory::rounds_changed()
   TimePoint told_at_ = {};
+  std::string end_;  // the event of the job's end; empty: it goes on
 };
 
 }  // namespace ddprun::agent

@@ -35,6 +35,7 @@ void WorkerWatch::start(std::vector<std::string> environment) {
 void WorkerWatch::begin_round(const rendezvous::Seat& seat) {
   round_ = seat.round;
   first_rank_ = seat.first_rank;
+  suspended_ = false;  // none of its workers is stopped
   stacks_taken_.clear();
   known_stacks_.clear();
   told_.clear();

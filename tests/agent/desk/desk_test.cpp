@@ -1,0 +1,83 @@
+#include "agent/desk/desk.h"
+
+#include <nlohmann/json.hpp>
+
+#include "agent/status/act_request.h"
+#include "tests/support/test.h"
+
+namespace {
+
+struct Rig {
+  std::string& ask(const std::string& line) {
+    answer = "none yet";
+    desk.on_request({line, "user 1000"}, [this](const std::string& text) { answer = text; });
+    return answer;
+  }
+  template <class Message>
+  const Message& sent_last() const {
+    return std::get<Message>(sent.back());
+  }
+
+  asio::io_context io;
+  std::optional<NodeId> node;
+  Desk::NodeState state;
+  Seat seat{.round = 3};
+  std::vector<FromAgent> sent;
+  std::string answer;
+  agent::NodeView::Hooks view{.seat = [this] { return &seat; },
+                              .has_workers = [] { return false; },
+                              .complete = [](const auto&) {},
+                              .standings = [] { return std::vector<Standing>{}; }};
+  Desk desk{io,
+            {.push = {.host = "node1", .run_id = "run-7"}},
+            {.node = [this] { return node; },
+             .send = [this](const FromAgent& message) { sent.push_back(message); },
+             .state = [this] { return state; },
+             .view = view}};
+};
+
+}  // namespace
+
+TEST_CASE("who asks is answered when the coordinator and all nodes have told what was asked", "[desk]") {
+  Rig rig;
+  rig.node = 7;
+  rig.ask("status");
+  const int serial = rig.sent_last<StatusWanted>().serial;
+  JobStatus job{7, serial, {.round = 3}};
+  for (int i = 0; i < 2; ++i) job.view.nodes.push_back({.group_rank = i});
+  rig.desk.on_message(job);
+  rig.desk.on_message(StatusOfNode{7, serial, {.group_rank = 1}});
+  rig.desk.on_message(StatusOfNode{7, serial + 1, {}});
+  CHECK(rig.answer == "none yet");
+  rig.desk.on_message(StatusOfNode{7, serial, {}});
+  CHECK(nlohmann::json::parse(rig.answer)["run_id"] == "run-7");
+
+  rig.ask(act_line({.kind = ActKind::restart, .by = "alice on login1"}));
+  CHECK(rig.sent_last<ActWanted>().act.by == "alice on login1");
+  rig.ask(act_line({.kind = ActKind::restart}));
+  CHECK(rig.sent_last<ActWanted>().act.by == "user 1000 on node1");
+  rig.desk.on_message(ActDone{7, rig.sent_last<ActWanted>().serial, true, "it begins"});
+  CHECK(parse_act_answer(rig.answer).text == "it begins");
+
+  rig.desk.on_message(ReportStatus{9, 4});  // for somebody at another node
+  CHECK(rig.sent_last<NodeStatus>().asker == 9);
+  CHECK(rig.sent_last<NodeStatus>().serial == 4);
+  rig.desk.on_message(TakeStacks{9, 5});
+  CHECK(rig.sent_last<StacksTaken>().asker == 9);
+  CHECK(rig.sent_last<StacksTaken>().serial == 5);
+}
+
+TEST_CASE("a node without a coordinator answers by itself, and bothers nobody", "[desk]") {
+  Rig rig;
+  CHECK(has(rig.ask("status"), "the coordinator is out of reach now"));
+  CHECK(rig.ask("stacks") == "The coordinator is out of reach now.\n");
+  CHECK(has(rig.ask(act_line({.kind = ActKind::restart})), "the coordinator is out of reach now"));
+  rig.desk.on_message(ReportStatus{9, 1});
+  rig.desk.on_message(TakeStacks{9, 1});
+  rig.node = 7;
+  CHECK(has(rig.ask("act {}"), "the act is not known"));
+  CHECK(rig.ask("what").empty());
+  rig.state.over = true;
+  CHECK(has(rig.ask("status"), "the job has ended here"));
+  CHECK(rig.sent.empty());
+}
