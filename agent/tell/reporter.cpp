@@ -57,8 +57,9 @@ std::string main_thread_in_words(const ProcessStacks& stacks) {
 
 }  // namespace
 
-Reporter::Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, ReporterOptions options)
-    : pipes_(pipes), layout_(layout), workers_(workers), options_(std::move(options)) {}
+Reporter::Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, FileThread& files,
+                   ReporterOptions options)
+    : pipes_(pipes), layout_(layout), workers_(workers), files_(files), options_(std::move(options)) {}
 
 void Reporter::logs_are_in(const std::filesystem::path& folder) {
   if (!folder.empty()) pipes_.print("ddprun: the workers' logs are in " + folder.string() + "\n");
@@ -380,9 +381,11 @@ void Reporter::write_own_error_file(const FailureReport& report, const std::stri
   end.message = headline(report.failure, report.into_round) + " on " + report.host +
                 (report.meaning.empty() ? "" : ": " + report.meaning);
   end.last_lines = joined(report.last_lines);
-  if (!replace_file(options_.own_error_file, parent_error_file(worker_content, end)))
-    pipes_.print("ddprun: cannot write TORCHELASTIC_ERROR_FILE " + options_.own_error_file + ": " +
-                 std::strerror(errno) + ".\n");
+  const std::string name = "TORCHELASTIC_ERROR_FILE " + options_.own_error_file;
+  files_.post(name, 0,
+              [name, file = options_.own_error_file, text = parent_error_file(worker_content, end)]() -> std::string {
+                return replace_file(file, text) ? "" : "cannot write " + name + ": " + std::strerror(errno);
+              });
 }
 
 }  // namespace ddprun::agent

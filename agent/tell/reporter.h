@@ -17,6 +17,7 @@
 #include "agent/logs/log_layout.h"
 #include "agent/logs/log_pipe.h"
 #include "agent/logs/output_watch.h"
+#include "agent/process/file_thread.h"
 #include "agent/round/worker_group.h"
 #include "agent/stacks/process_stacks.h"
 #include "rendezvous/base/time.h"
@@ -41,7 +42,8 @@ struct ReporterOptions {
 class Reporter {
  public:
   // All must outlive it.
-  Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, ReporterOptions options);
+  Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, FileThread& files,
+           ReporterOptions options);
 
   // Empty: the user knows where.
   void logs_are_in(const std::filesystem::path& folder);
@@ -121,6 +123,7 @@ class Reporter {
   LogPipes& pipes_;
   const LogLayout& layout_;
   const WorkerGroup& workers_;
+  FileThread& files_;
   ReporterOptions options_;
   OomCounts memory_before_;             // of the round
   std::map<int, ExpiredTimer> timers_;  // of the round, by local rank

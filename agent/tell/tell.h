@@ -3,6 +3,7 @@
 //
 // For the thread of the io_context, except say().
 #pragma once
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <string>
@@ -60,6 +61,8 @@ class Tell {
   std::function<void(const rendezvous::LedgerRecord&, const rendezvous::Outcome*)> ledger_hook();
   // Waits for a moment; true: all files are written.
   bool files_written(Duration most) { return files_.drain(most); }
+  // At the end. True: something was said of files.
+  bool give_up_files() { return files_.give_up(), files_were_told_; }
 
   Reporter& reporter() { return reporter_; }
   const Reporter& reporter() const { return reporter_; }
@@ -73,6 +76,7 @@ class Tell {
   const WorkerGroup& workers_;
   const JobState::Files state_files_;
   OwnLog log_;
+  std::atomic<bool> files_were_told_ = false;
   FileThread files_;
   EventLog event_log_;
   Reporter reporter_;
