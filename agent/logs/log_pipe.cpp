@@ -393,19 +393,14 @@ Fd LogPipes::open(const LogStream& options) {
   return std::move(ends.write);
 }
 
-Fd LogPipes::own_file(const LogStream& options) {
-  Fd file = open_to_append(options.file);
-  if (!file) {
-    warn(unwritable(options.file, why_unwritable(errno)));
-    return file;
-  }
-  if (options.remember_tail) {
-    std::error_code unknown;
-    const std::uintmax_t size = std::filesystem::file_size(options.file, unknown);
+Fd LogPipes::own_file(const LogStream& options, OpenedFile opened) {
+  if (!opened.fd) {
+    warn(unwritable(options.file, why_unwritable(opened.error)));
+  } else if (options.remember_tail) {
     const std::lock_guard lock(state_->mutex);
-    state_->lines_to_remember(options) = {{}, options.file, unknown ? 0 : size};
+    state_->lines_to_remember(options) = {{}, options.file, opened.bytes};
   }
-  return file;
+  return std::move(opened.fd);
 }
 
 void LogPipes::go_on(int round, int rank, const LogStream& as) {

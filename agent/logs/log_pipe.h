@@ -43,8 +43,8 @@ class LogPipes {
   // The end to give to a worker; close it once the worker has it. A terminal if the console is one and lines get no
   // prefix, else a pipe. Throws Error if neither can be opened. A log file that cannot be written causes one warning.
   Fd open(const LogStream& stream);
-  // stream.file itself, which the worker then writes directly. Empty, after a warning, if it cannot be opened.
-  Fd own_file(const LogStream& stream);
+  // stream.file itself, which the worker then writes directly. Empty, after a warning, if it could not be opened.
+  Fd own_file(const LogStream& stream, OpenedFile opened);
   // The streams of a worker that stays: from now on they are that round's and rank's, with the prefix and tap given.
   void go_on(int round, int rank, const LogStream& as);
   // For a stream with remember_tail: oldest first, at most 20, without line ends; if it ended with a traceback, the
