@@ -365,7 +365,7 @@ struct LogPipes::End {
   bool reached = false;
 };
 
-LogPipes::LogPipes() : state_(std::make_shared<State>()), end_(std::make_shared<End>()) {
+LogPipes::LogPipes() : state_(std::make_shared<State>()), read_file_(newest_part), end_(std::make_shared<End>()) {
   const std::string refused = start_detached([state = state_, end = end_]() mutable {
     state->io.run();
     state.reset();
@@ -422,12 +422,15 @@ void LogPipes::go_on(int round, int rank, const LogStream& as) {
 
 std::vector<std::string> LogPipes::last_lines(int round, int rank) const {
   if (std::vector<std::string> traceback = state_->kept.lines_of({round, rank}); !traceback.empty()) return traceback;
-  const std::lock_guard lock(state_->mutex);
-  const auto found = state_->remembered.find({round, rank});
-  if (found == state_->remembered.end()) return {};
-  Tail tail = found->second.tail;
-  if (!found->second.file.empty()) tail.add(newest_part(found->second.file, found->second.begin));
-  return tail.lines();
+  RememberedLines known;
+  {
+    const std::lock_guard lock(state_->mutex);
+    const auto found = state_->remembered.find({round, rank});
+    if (found == state_->remembered.end()) return {};
+    known = found->second;
+  }
+  if (!known.file.empty()) known.tail.add(read_file_(known.file, known.begin));
+  return known.tail.lines();
 }
 
 void LogPipes::await_end(int round, int rank, std::chrono::milliseconds limit) const {

@@ -5,11 +5,13 @@
 // writes only to a file is not.
 #pragma once
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "agent/logs/line_prefix.h"
@@ -50,6 +52,11 @@ class LogPipes {
   // For a stream with remember_tail: oldest first, at most 20, without line ends; if it ended with a traceback, the
   // traceback.
   std::vector<std::string> last_lines(int round, int rank) const;
+  // Reads the files that workers write themselves, for last_lines(): newest_part() of regular_file.h, if nobody calls
+  // this.
+  void read_files_by(std::function<std::string(const std::filesystem::path&, std::uintmax_t begin)> read) {
+    read_file_ = std::move(read);
+  }
   // Waits until all its writers have closed it, so that last_lines() is final; at most `limit`: a descendant may keep
   // it open.
   void await_end(int round, int rank, std::chrono::milliseconds limit) const;
@@ -74,6 +81,7 @@ class LogPipes {
  private:
   struct State;
   std::shared_ptr<State> state_;  // shared with the thread, which may outlive us if a disk is stuck
+  std::function<std::string(const std::filesystem::path&, std::uintmax_t)> read_file_;
   struct End;
   std::shared_ptr<End> end_;  // of that thread
 };

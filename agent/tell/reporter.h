@@ -20,6 +20,7 @@
 #include "agent/process/file_thread.h"
 #include "agent/round/worker_group.h"
 #include "agent/stacks/process_stacks.h"
+#include "agent/tell/worker_files.h"
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/control_message.h"
 #include "rendezvous/coordination/failure_rules.h"
@@ -43,7 +44,7 @@ class Reporter {
  public:
   // All must outlive it.
   Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, FileThread& files,
-           ReporterOptions options);
+           WorkerFiles& worker_files, ReporterOptions options);
 
   // Empty: the user knows where.
   void logs_are_in(const std::filesystem::path& folder);
@@ -124,6 +125,7 @@ class Reporter {
   const LogLayout& layout_;
   const WorkerGroup& workers_;
   FileThread& files_;
+  WorkerFiles& worker_files_;
   ReporterOptions options_;
   OomCounts memory_before_;             // of the round
   std::map<int, ExpiredTimer> timers_;  // of the round, by local rank

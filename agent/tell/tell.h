@@ -21,6 +21,7 @@
 #include "agent/tell/job_events.h"
 #include "agent/tell/job_state.h"
 #include "agent/tell/reporter.h"
+#include "agent/tell/worker_files.h"
 
 namespace ddprun::agent {
 
@@ -78,6 +79,7 @@ class Tell {
   OwnLog log_;
   std::atomic<bool> files_were_told_ = false;
   FileThread files_;
+  WorkerFiles worker_files_;
   EventLog event_log_;
   Reporter reporter_;
   JobEvents events_;

@@ -30,6 +30,19 @@ TEST_CASE("a round waits for its log folder, and the agent answers meanwhile", "
   CHECK(has(job.err(), "The job goes on without it."));
 }
 
+TEST_CASE("a worker's log that cannot be read does not keep the job from a restart", "[stuck_files]") {
+  StuckFolder stuck;
+  if (skipped_if(!stuck.mounted(), "no file system can be mounted here")) return;
+  Command job(shell_job({"--max-restarts=1", "--rdzv-id=run", "--log-dir=logs", "--redirects=3"},
+                        "cd logs/run; [ $DDPRUN_ROUND = 2 ] && exec echo up 2; "
+                        "mv round-1 before; ln -s ../../stuck/x round-1; exit 3"),
+              {.cwd = stuck.folder()});
+  const auto log = stuck.folder() / "logs/run/round-2/rank-0/stdout.log";
+  CHECK(eventually([&] { return has(read_file(log), "up 2"); }, kLimit));
+  stuck.answer();
+  CHECK(job.wait_exit(kLimit) == exited(0));
+}
+
 TEST_CASE("ddprun exits though the files of its end cannot be written, and says which", "[stuck_files]") {
   StuckFolder stuck;
   if (skipped_if(!stuck.mounted(), "no file system can be mounted here")) return;
