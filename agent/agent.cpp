@@ -164,7 +164,9 @@ void Agent::end_job(const rendezvous::EndJob& order) {
 
 void Agent::execute(const Action& action) {
   std::visit(overloaded{
-                 [&](const ConfirmRound& a) { round_.memory().confirm_when_ready(a.round); },
+                 [&](const ConfirmRound& a) {
+                   round_.prepare_files([this, round = a.round] { round_.memory().confirm_when_ready(round); });
+                 },
                  [&](const StartWorkers& a) { start_workers(a.seat); },
                  [&](const AskToSave&) { round_.workers().channels().request_save(Clock::now()); },
                  [&](const AskToLeave&) { round_.ask_to_leave(); },

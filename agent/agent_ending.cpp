@@ -115,11 +115,12 @@ void Agent::end() {
 }
 
 void Agent::await_files() {
-  for (const TimePoint until = Clock::now() + options_.stop.stop_grace; !end_.requested && Clock::now() < until;) {
-    if (tell_.files_written(kDrainEvery)) return;
+  const TimePoint until = Clock::now() + options_.stop.stop_grace;
+  while (!tell_.files_written(kDrainEvery) && !end_.requested && Clock::now() < until) {
     io_.restart();
     io_.poll();  // signals
   }
+  if (tell_.give_up_files()) pipes_.drain(kDrainLimit);
 }
 
 }  // namespace ddprun::agent

@@ -10,7 +10,7 @@ namespace ddprun::launcher {
 
 // Returns and unsets the variable. Call it once, before the environment is read.
 std::string take_end_file_variable();
-// Atomic; an empty path means no file. A file that cannot be written causes one sentence on stderr.
+// Atomic; an empty path means no file. A file that cannot be written, or not within 5 s, causes one sentence on stderr.
 void write_end_file(const std::string& path, const agent::JobEnd& end);
 
 }  // namespace ddprun::launcher

@@ -2,6 +2,7 @@
 #include <exception>
 #include <string_view>
 
+#include "agent/process/file_thread.h"
 #include "agent/process/keeper.h"
 #include "agent/process/standard_streams.h"
 #include "launcher/chaos_command.h"
@@ -91,5 +92,9 @@ int main(int argc, char** argv) {
   const bool prints_end = !ddprun::launcher::take_starter_variable();
   const ddprun::agent::JobEnd end = ddprun::launcher::run_under_keeper({argv + 1, argv + argc}, prints_end);
   ddprun::launcher::write_end_file(end_file, end);
+  if (ddprun::agent::FileThread::any_left()) {
+    std::fflush(stdout);
+    ddprun::agent::tell_keeper_of_exit(end.exit_code);
+  }
   return end.exit_code;
 }

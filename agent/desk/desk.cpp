@@ -50,10 +50,11 @@ Desk::Desk(asio::io_context& io, DeskOptions options, Hooks hooks)
       options_(std::move(options)),
       view_(options_.push.host, std::move(hooks.view)),
       hooks_(std::move(hooks)),
+      files_([this](const std::string& sentence) { hooks_.say(sentence); }, {.last_write_limit = Duration::zero()}),
       asked_stacks_(io),
       asked_status_(io),
       asked_acts_(io),
-      pushes_(io, options_.push, push_hooks()) {
+      pushes_(io, options_.push, files_, push_hooks()) {
   if (options_.metrics || options_.push.otlp) {
     measures_.emplace();
     oom_kills_at_start_ = oom_kills();
@@ -83,7 +84,7 @@ void Desk::open_http() {
   const rendezvous::Listening listening = rendezvous::open_listener(at.address, at.port, {"the metrics", "--metrics"});
   OpenTls tls;
   if (!at.certificate.empty())
-    tls = https_server(at.certificate, at.key, [this](const std::string& sentence) { hooks_.say(sentence); });
+    tls = https_server(at.certificate, at.key, files_, [this](const std::string& sentence) { hooks_.say(sentence); });
   http_.emplace(
       io_, listening,
       [this](const HttpRequest& request, const HttpServer::Answer& answer) { on_http(request, answer); }, HttpLimits(),

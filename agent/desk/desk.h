@@ -19,6 +19,7 @@
 #include "agent/desk/node_view.h"
 #include "agent/hang/hang_watch.h"
 #include "agent/http/http_server.h"
+#include "agent/process/file_thread.h"
 #include "agent/status/agent_socket.h"
 #include "agent/status/asked_acts.h"
 #include "agent/status/asked_stacks.h"
@@ -102,6 +103,7 @@ class Desk {
   const DeskOptions options_;
   const NodeView view_;
   const Hooks hooks_;
+  FileThread files_;  // reads certificates and tokens, which may be renewed
   const TimePoint started_ = Clock::now();
   std::optional<AgentSocket> socket_;
   AskedStacks asked_stacks_;

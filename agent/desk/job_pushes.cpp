@@ -28,23 +28,25 @@ std::uint64_t unix_ns(system_clock::time_point at) {
 // By the clock of today: one that was set meanwhile moves all times alike.
 std::uint64_t unix_ns(TimePoint at) { return unix_ns(system_clock::now() - (Clock::now() - at)); }
 
-std::string read_or_throw(const std::string& file, std::size_t bytes_max, const char* what) {
-  std::string text = beginning_of_file(file, bytes_max);
-  if (text.empty()) throw std::runtime_error(std::string(what) + " " + file + " is empty or cannot be read");
-  return text;
+std::string read_or_throw(const std::string& file, std::size_t bytes_max, const std::string& what, FileThread& files) {
+  const std::string name = what + " " + file;
+  auto text = files.ask(name, [file, bytes_max] { return beginning_of_file(file, bytes_max); });
+  if (!text) throw std::runtime_error(name + " cannot be read now");
+  if (text->empty()) throw std::runtime_error(name + " is empty or cannot be read");
+  return std::move(*text);
 }
 
 // They may be renewed at any time, so they are read for every push.
-OpenTls tls_to(const HttpUrl& url, const std::string& authority_file) {
+OpenTls tls_to(const HttpUrl& url, const std::string& authority_file, FileThread& files) {
   if (!url.https) return {};
   if (authority_file.empty()) return https_client(url.host, std::nullopt);
   return https_client(url.host,
-                      NamedText{authority_file, read_or_throw(authority_file, kAuthorityMax, "the authority")});
+                      NamedText{authority_file, read_or_throw(authority_file, kAuthorityMax, "the authority", files)});
 }
 
-HttpHeaders bearer(const std::string& token_file) {
+HttpHeaders bearer(const std::string& token_file, FileThread& files) {
   if (token_file.empty()) return {};
-  std::string token = read_or_throw(token_file, kBearerMax, "the token");
+  std::string token = read_or_throw(token_file, kBearerMax, "the token", files);
   token.erase(token.find_last_not_of("\r\n \t") + 1);
   if (!is_printable_word(token) || token.empty())
     throw std::runtime_error("the token " + token_file + " is not one line of ASCII");
@@ -53,8 +55,8 @@ HttpHeaders bearer(const std::string& token_file) {
 
 }  // namespace
 
-JobPushes::JobPushes(asio::io_context& io, PushOptions options, Hooks hooks)
-    : io_(io), options_(std::move(options)), hooks_(std::move(hooks)) {}
+JobPushes::JobPushes(asio::io_context& io, PushOptions options, FileThread& files, Hooks hooks)
+    : io_(io), options_(std::move(options)), files_(files), hooks_(std::move(hooks)) {}
 
 void JobPushes::start() {
   const auto& say = hooks_.say;
@@ -72,7 +74,7 @@ void JobPushes::start() {
 }
 
 void JobPushes::collect_metrics(const Pusher::Ready& ready) {
-  OpenTls tls = tls_to(options_.otlp->url, options_.otlp->authority);
+  OpenTls tls = tls_to(options_.otlp->url, options_.otlp->authority, files_);
   hooks_.metrics([this, ready, tls](const MetricsValues& values) {
     MetricLabels resource = {{"service.name", "ddprun"},
                              {"service.version", options_.version},
@@ -112,9 +114,9 @@ void JobPushes::collect_progress(const Pusher::Ready& ready) {
   if (loss_ && !measured_.contains("loss")) progress.measured.emplace_back("loss", *loss_);
   progress.measured.insert(progress.measured.end(), measured_.begin(), measured_.end());
   const HttpUrl url = std::get<HttpUrl>(parse_url(options_.kubeflow->url));
-  ready(HttpPost{url, bearer(options_.kubeflow->token_file),
+  ready(HttpPost{url, bearer(options_.kubeflow->token_file, files_),
                  kubeflow_status(progress, static_cast<std::int64_t>(unix_ns(system_clock::now()) / 1'000'000'000)),
-                 tls_to(url, options_.kubeflow->authority_file)});
+                 tls_to(url, options_.kubeflow->authority_file, files_)});
 }
 
 void JobPushes::push_last(const std::function<void()>& done) {

@@ -10,6 +10,7 @@
 
 #include <asio/io_context.hpp>
 
+#include "agent/process/file_thread.h"
 #include "agent/push/push_options.h"
 #include "agent/push/pusher.h"
 #include "agent/status/metrics_text.h"
@@ -34,7 +35,8 @@ class JobPushes {
     std::function<bool()> succeeded;  // the job has ended well
     std::function<void(const std::string& sentence)> say;
   };
-  JobPushes(asio::io_context& io, PushOptions options, Hooks hooks);
+  // `files` reads certificates and tokens, and must outlive it.
+  JobPushes(asio::io_context& io, PushOptions options, FileThread& files, Hooks hooks);
 
   void start();
   void round_began(TimePoint at) { round_began_ = at; }
@@ -49,6 +51,7 @@ class JobPushes {
 
   asio::io_context& io_;
   const PushOptions options_;
+  FileThread& files_;
   const Hooks hooks_;
   const TimePoint started_ = Clock::now();
   std::optional<TimePoint> round_began_;

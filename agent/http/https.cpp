@@ -55,11 +55,38 @@ Stamp stamp_of(const std::string& file) {
   return {info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec};
 }
 
+using Stamps = std::pair<Stamp, Stamp>;
+
+struct CertificateFiles {
+  std::string certificate, key;
+};
+
+// Texts of files that are not those of `Stamps` any more.
+struct CertificateTexts {
+  CertificateTexts() = default;
+  CertificateTexts(CertificateTexts&&) = default;
+  CertificateTexts& operator=(CertificateTexts&&) = default;
+  ~CertificateTexts() { rendezvous::wipe(key); }
+
+  Stamps stamps = {};
+  std::string certificate = {}, key = {};
+};
+
+// Stamps from before the files are read: a change meanwhile is found by the next check.
+CertificateTexts read_changed(const CertificateFiles& files, const Stamps& used) {
+  CertificateTexts out;
+  out.stamps = {stamp_of(files.certificate), stamp_of(files.key)};
+  if (out.stamps == used) return out;
+  out.certificate = beginning_of_file(files.certificate, kPemMax);
+  out.key = beginning_of_file(files.key, kPemMax);
+  return out;
+}
+
 class ServedCertificate {
  public:
-  ServedCertificate(std::string certificate, std::string key, std::function<void(const std::string&)> say)
-      : certificate_(std::move(certificate)), key_(std::move(key)), say_(std::move(say)) {
-    read(stamps());
+  ServedCertificate(CertificateFiles from, FileThread& files, std::function<void(const std::string&)> say)
+      : from_(std::move(from)), files_(files), say_(std::move(say)) {
+    use(read_changed(from_, used_));
     if (!engine_) throw UsageError("cannot set up TLS for the metrics", why_, "See --metrics-cert and --metrics-key.");
   }
 
@@ -70,32 +97,30 @@ class ServedCertificate {
   }
 
  private:
-  using Stamps = std::pair<Stamp, Stamp>;
-  Stamps stamps() const { return {stamp_of(certificate_), stamp_of(key_)}; }
-
   void check(TimePoint now) {
     checked_ = now;
-    const Stamps seen = stamps();
-    if (seen == used_) return;
-    read(seen);
-    if (seen == used_) return;
+    const auto read = [from = from_, used = used_] { return read_changed(from, used); };
+    const auto texts = files_.ask("the certificate " + from_.certificate, read);
+    if (!texts || texts->stamps == used_) return;
+    use(*texts);
+    if (texts->stamps == used_) return;
     if (++failures_ == kSaidAfter) say_("the new certificate of the metrics cannot be used: " + why_);
   }
 
-  // Stamps from before the files are read: a change meanwhile is found by the next check.
-  void read(const Stamps& stamps) {
-    std::string certificate = beginning_of_file(certificate_, kPemMax), key = beginning_of_file(key_, kPemMax);
-    std::shared_ptr<TlsEngine> engine = rendezvous::make_tls_engine(
-        {.use = TlsUse::https_server, .certificate = {certificate_.c_str(), certificate}, .key = {key_.c_str(), key}},
-        why_);
-    rendezvous::wipe(key);
+  void use(const CertificateTexts& texts) {
+    std::shared_ptr<TlsEngine> engine =
+        rendezvous::make_tls_engine({.use = TlsUse::https_server,
+                                     .certificate = {from_.certificate.c_str(), texts.certificate},
+                                     .key = {from_.key.c_str(), texts.key}},
+                                    why_);
     if (!engine) return;
     engine_ = std::move(engine);
-    used_ = stamps;
+    used_ = texts.stamps;
     failures_ = 0;
   }
 
-  const std::string certificate_, key_;
+  const CertificateFiles from_;
+  FileThread& files_;
   const std::function<void(const std::string&)> say_;
   std::shared_ptr<TlsEngine> engine_;
   Stamps used_;
@@ -106,9 +131,9 @@ class ServedCertificate {
 
 }  // namespace
 
-OpenTls https_server(const std::string& certificate, const std::string& key,
+OpenTls https_server(const std::string& certificate, const std::string& key, FileThread& files,
                      std::function<void(const std::string& line)> say) {
-  const auto served = std::make_shared<ServedCertificate>(certificate, key, std::move(say));
+  const auto served = std::make_shared<ServedCertificate>(CertificateFiles{certificate, key}, files, std::move(say));
   return [served] { return served->open(); };
 }
 

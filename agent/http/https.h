@@ -7,6 +7,7 @@
 #include <string>
 
 #include "agent/http/http_stream.h"
+#include "agent/process/file_thread.h"
 
 namespace ddprun::agent {
 
@@ -20,9 +21,9 @@ struct NamedText {
 OpenTls https_client(const std::string& host, const std::optional<NamedText>& authority);
 
 // Shows the certificate of two files, with its chain, to any client. Files that have changed are read again, at most
-// once a second; what cannot be used then is said by `say`, once, and the old certificate goes on. Throws UsageError if
-// it cannot be used now.
-OpenTls https_server(const std::string& certificate, const std::string& key,
+// once a second, by `files`, which must outlive it; what cannot be used then is said by `say`, once, and the old
+// certificate goes on, as it does while a file system does not answer. Throws UsageError if it cannot be used now.
+OpenTls https_server(const std::string& certificate, const std::string& key, FileThread& files,
                      std::function<void(const std::string& line)> say);
 
 }  // namespace ddprun::agent

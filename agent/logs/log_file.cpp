@@ -54,7 +54,13 @@ std::string why_unwritable(int error) {
   return std::strerror(error);
 }
 
-LogFile::LogFile(std::filesystem::path path, LogLimit limit) : path_(std::move(path)), limit_(limit) { open(); }
+OpenedFile open_own_file(const std::filesystem::path& path) {
+  OpenedFile opened{open_to_append(path)};
+  if (!opened.fd) opened.error = errno;
+  struct stat status {};
+  if (opened.fd && fstat(opened.fd.get(), &status) == 0) opened.bytes = static_cast<std::uintmax_t>(status.st_size);
+  return opened;
+}
 
 int LogFile::open() {
   file_ = open_to_append(path_);

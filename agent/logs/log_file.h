@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "agent/process/process.h"
 
@@ -20,7 +21,8 @@ struct LogLimit {
 
 class LogFile {
  public:
-  explicit LogFile(std::filesystem::path path, LogLimit limit = {});
+  // The first write opens it.
+  explicit LogFile(std::filesystem::path path, LogLimit limit = {}) : path_(std::move(path)), limit_(limit) {}
   // With a limit, pass whole lines. Returns 0, or the errno that kept bytes from being written, which may be that of a
   // failed open.
   int write(std::string_view bytes);
@@ -43,6 +45,13 @@ class LogFile {
 
 // For a process that writes the file itself. On failure, also for a link or a pipe, errno says why.
 Fd open_to_append(const std::filesystem::path& path);
+// The same, and what it says.
+struct OpenedFile {
+  Fd fd = {};
+  int error = 0;             // of an empty `fd`
+  std::uintmax_t bytes = 0;  // in it
+};
+OpenedFile open_own_file(const std::filesystem::path& path);
 // For that errno, and for LogFile::write's result.
 std::string why_unwritable(int error);
 

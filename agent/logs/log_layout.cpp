@@ -16,13 +16,6 @@ namespace {
 
 constexpr const char* kLatest = "latest";
 
-void make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error)
-    throw UsageError("cannot make the log folder " + folder.string(), error.message(), "Pass another --log-dir.");
-}
-
 // Creates a new folder with a unique name.
 fs::path make_unique_folder(const fs::path& name_start, const std::string& remedy) {
   std::string name = name_start.string() + "XXXXXX";
@@ -77,6 +70,13 @@ fs::path error_file_in_run(const LogOptions& options, const WorkerPlace& worker)
   return "round-" + std::to_string(worker.round) + "-rank-" + std::to_string(worker.rank) + "-error.json";
 }
 
+void make_log_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    throw UsageError("cannot make the log folder " + folder.string(), error.message(), "Pass another --log-dir.");
+}
+
 LogLayout::LogLayout(const LogOptions& options, const std::string& run_id)
     : options_(options),
       run_(folder_name(run_id)),
@@ -84,7 +84,7 @@ LogLayout::LogLayout(const LogOptions& options, const std::string& run_id)
       keeps_logs_(agent::keeps_logs(options)),
       temporary_(options.log_dir.empty()) {
   if (!keeps_logs_) return;
-  if (!temporary_) make_folder(root_ = fs::absolute(options.log_dir));
+  if (!temporary_) make_log_folder(root_ = fs::absolute(options.log_dir));
   make_root();
 }
 
@@ -94,7 +94,7 @@ void LogLayout::make_root() {
   if (options_.tree == LogTree::torchrun) {
     root_ = make_unique_folder(root_ / (run_ + "_"), "Pass another --log-dir.");
   } else if (!temporary_) {
-    make_folder(root_ /= run_);
+    make_log_folder(root_ /= run_);
     point_latest_to(root_.parent_path(), run_);
   }
 }
@@ -103,12 +103,20 @@ fs::path LogLayout::round_folder(const WorkerPlace& worker) const {
   return root_.empty() ? fs::path() : root_ / round_name(options_.tree, worker);
 }
 
+void LogLayout::make_error_folder() {
+  if (keeps_files_ && root_.empty()) make_root();
+}
+
+fs::path LogLayout::log_folder(const WorkerPlace& worker) const {
+  return root_ / worker_folder_in_run(options_.tree, worker);
+}
+
 fs::path LogLayout::worker_folder(const WorkerPlace& worker) {
   if (!keeps_files_) return {};
-  if (root_.empty()) make_root();
+  make_error_folder();
   if (is_flat(options_)) return root_;
-  const fs::path folder = root_ / worker_folder_in_run(options_.tree, worker);
-  make_folder(folder);
+  const fs::path folder = log_folder(worker);
+  make_log_folder(folder);
   return folder;
 }
 

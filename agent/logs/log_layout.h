@@ -24,10 +24,17 @@ std::string run_folder(LogTree tree, const std::string& run_id);
 std::filesystem::path worker_folder_in_run(LogTree tree, const WorkerPlace& worker);
 std::filesystem::path error_file_in_run(const LogOptions& options, const WorkerPlace& worker);
 
+// With those above it. Throws Error.
+void make_log_folder(const std::filesystem::path& folder);
+
 class LogLayout {
  public:
   // Throws Error if a folder cannot be made.
   LogLayout(const LogOptions& options, const std::string& run_id);
+  // Makes the folder for error files, if there are no logs. Throws Error.
+  void make_error_folder();
+  // Where logs are kept: the folder, which may not exist.
+  std::filesystem::path log_folder(const WorkerPlace& worker) const;
   // Creates the folder. Empty if the job has no files.
   std::filesystem::path worker_folder(const WorkerPlace& worker);
   // In a folder that worker_folder() has created. Empty if the job has no files.

@@ -365,7 +365,7 @@ struct LogPipes::End {
   bool reached = false;
 };
 
-LogPipes::LogPipes() : state_(std::make_shared<State>()), end_(std::make_shared<End>()) {
+LogPipes::LogPipes() : state_(std::make_shared<State>()), read_file_(newest_part), end_(std::make_shared<End>()) {
   const std::string refused = start_detached([state = state_, end = end_]() mutable {
     state->io.run();
     state.reset();
@@ -393,19 +393,14 @@ Fd LogPipes::open(const LogStream& options) {
   return std::move(ends.write);
 }
 
-Fd LogPipes::own_file(const LogStream& options) {
-  Fd file = open_to_append(options.file);
-  if (!file) {
-    warn(unwritable(options.file, why_unwritable(errno)));
-    return file;
-  }
-  if (options.remember_tail) {
-    std::error_code unknown;
-    const std::uintmax_t size = std::filesystem::file_size(options.file, unknown);
+Fd LogPipes::own_file(const LogStream& options, OpenedFile opened) {
+  if (!opened.fd) {
+    warn(unwritable(options.file, why_unwritable(opened.error)));
+  } else if (options.remember_tail) {
     const std::lock_guard lock(state_->mutex);
-    state_->lines_to_remember(options) = {{}, options.file, unknown ? 0 : size};
+    state_->lines_to_remember(options) = {{}, options.file, opened.bytes};
   }
-  return file;
+  return std::move(opened.fd);
 }
 
 void LogPipes::go_on(int round, int rank, const LogStream& as) {
@@ -427,12 +422,15 @@ void LogPipes::go_on(int round, int rank, const LogStream& as) {
 
 std::vector<std::string> LogPipes::last_lines(int round, int rank) const {
   if (std::vector<std::string> traceback = state_->kept.lines_of({round, rank}); !traceback.empty()) return traceback;
-  const std::lock_guard lock(state_->mutex);
-  const auto found = state_->remembered.find({round, rank});
-  if (found == state_->remembered.end()) return {};
-  Tail tail = found->second.tail;
-  if (!found->second.file.empty()) tail.add(newest_part(found->second.file, found->second.begin));
-  return tail.lines();
+  RememberedLines known;
+  {
+    const std::lock_guard lock(state_->mutex);
+    const auto found = state_->remembered.find({round, rank});
+    if (found == state_->remembered.end()) return {};
+    known = found->second;
+  }
+  if (!known.file.empty()) known.tail.add(read_file_(known.file, known.begin));
+  return known.tail.lines();
 }
 
 void LogPipes::await_end(int round, int rank, std::chrono::milliseconds limit) const {

@@ -5,11 +5,13 @@
 // writes only to a file is not.
 #pragma once
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "agent/logs/line_prefix.h"
@@ -43,13 +45,18 @@ class LogPipes {
   // The end to give to a worker; close it once the worker has it. A terminal if the console is one and lines get no
   // prefix, else a pipe. Throws Error if neither can be opened. A log file that cannot be written causes one warning.
   Fd open(const LogStream& stream);
-  // stream.file itself, which the worker then writes directly. Empty, after a warning, if it cannot be opened.
-  Fd own_file(const LogStream& stream);
+  // stream.file itself, which the worker then writes directly. Empty, after a warning, if it could not be opened.
+  Fd own_file(const LogStream& stream, OpenedFile opened);
   // The streams of a worker that stays: from now on they are that round's and rank's, with the prefix and tap given.
   void go_on(int round, int rank, const LogStream& as);
   // For a stream with remember_tail: oldest first, at most 20, without line ends; if it ended with a traceback, the
   // traceback.
   std::vector<std::string> last_lines(int round, int rank) const;
+  // Reads the files that workers write themselves, for last_lines(): newest_part() of regular_file.h, if nobody calls
+  // this.
+  void read_files_by(std::function<std::string(const std::filesystem::path&, std::uintmax_t begin)> read) {
+    read_file_ = std::move(read);
+  }
   // Waits until all its writers have closed it, so that last_lines() is final; at most `limit`: a descendant may keep
   // it open.
   void await_end(int round, int rank, std::chrono::milliseconds limit) const;
@@ -74,6 +81,7 @@ class LogPipes {
  private:
   struct State;
   std::shared_ptr<State> state_;  // shared with the thread, which may outlive us if a disk is stuck
+  std::function<std::string(const std::filesystem::path&, std::uintmax_t)> read_file_;
   struct End;
   std::shared_ptr<End> end_;  // of that thread
 };

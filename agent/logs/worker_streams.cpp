@@ -13,18 +13,65 @@ using Way = StreamPlan::Way;
 
 std::string log_name(StreamBits stream) { return stream == kStdout ? "stdout.log" : "stderr.log"; }
 
+std::string filtered_name(StreamBits stream) { return "filtered_" + log_name(stream); }
+
+std::string goes_on_without(const std::string& problem) {
+  return "ddprun: " + problem + " The job goes on without it.\n";
+}
+
 }  // namespace
 
 WorkerStreams::WorkerStreams(LogOptions options, LogLayout& layout, LogPipes& pipes)
     : options_(std::move(options)), layout_(layout), pipes_(pipes) {}
 
-WorkerStreams::Streams WorkerStreams::place(const WorkerPlace& worker) {
+void WorkerStreams::make_error_folder() {
+  try {
+    layout_.make_error_folder();
+  } catch (const Error& error) {
+    pipes_.warn(goes_on_without(error.what()));
+  }
+}
+
+void WorkerStreams::prepare(asio::io_context& io, const std::vector<WorkerPlace>& workers, const std::set<int>& staying,
+                            std::function<void()> ready) {
+  if (!layout_.keeps_logs()) return ready();
+  if (!files_)
+    files_ = std::make_unique<RoundFiles>(
+        io, [&pipes = pipes_](const std::string& sentence) { pipes.print("ddprun: " + sentence + ".\n"); });
+  std::map<int, WantedFiles> wanted;
+  for (const WorkerPlace& worker : workers)
+    wanted[worker.rank] =
+        staying.contains(worker.local_rank) ? WantedFiles{layout_.log_folder(worker)} : wanted_files(worker);
+  files_->make(layout_.round_folder(workers.front()), std::move(wanted), std::move(ready));
+}
+
+WantedFiles WorkerStreams::wanted_files(const WorkerPlace& worker) const {
+  WantedFiles out{layout_.log_folder(worker)};
+  for (const StreamBits stream : {kStdout, kStderr}) {
+    const StreamPlan plan = plan_stream(options_, stream, worker.local_rank, worker.rank, /*files=*/true);
+    if (plan.way == Way::own_file) out.own.push_back(out.folder / log_name(stream));
+    if (plan.way == Way::through_us && plan.file) out.ours.push_back(out.folder / log_name(stream));
+    if (plan.filtered) out.ours.push_back(layout_.round_folder(worker) / filtered_name(stream));
+  }
+  return out;
+}
+
+// Where logs are kept, prepare() has made the folder; elsewhere it is one for temporary files.
+WorkerStreams::Streams WorkerStreams::place(const WorkerPlace& worker, MadeFiles& made) {
   Streams streams;
   try {
-    streams.folder = layout_.worker_folder(worker);
+    if (layout_.keeps_logs()) {
+      auto ready = files_->take(worker.rank);
+      if (!ready) return streams;  // given up, as was told
+      made = std::move(*ready);
+      if (!made.problem.empty()) return pipes_.warn(goes_on_without(made.problem)), std::move(streams);
+      streams.folder = layout_.log_folder(worker);
+    } else {
+      streams.folder = layout_.worker_folder(worker);
+    }
     streams.error_file = layout_.error_file(worker);
   } catch (const Error& error) {
-    pipes_.warn("ddprun: " + std::string(error.what()) + " The job goes on without it.\n");
+    pipes_.warn(goes_on_without(error.what()));
   }
   return streams;
 }
@@ -34,7 +81,8 @@ WorkerStreams::Streams WorkerStreams::go_on(const WorkerPlace& from, const Worke
   as.prefix = prefix_of(to);
   if (options_.monitor) as.tap = options_.monitor->tap(to.round, to.local_rank);
   pipes_.go_on(from.round, from.rank, as);
-  return place(to);
+  MadeFiles none;
+  return place(to, none);
 }
 
 LinePrefix WorkerStreams::prefix_of(const WorkerPlace& worker) const {
@@ -42,11 +90,12 @@ LinePrefix WorkerStreams::prefix_of(const WorkerPlace& worker) const {
 }
 
 WorkerStreams::Streams WorkerStreams::open(const WorkerPlace& worker, bool alone) {
-  Streams streams = place(worker);
+  MadeFiles made;
+  Streams streams = place(worker, made);
   const std::filesystem::path round_folder = streams.folder.empty() ? "" : layout_.round_folder(worker);
   std::filesystem::path stdout_log;
-  streams.out = open_stream(worker, {kStdout, round_folder, streams.folder, alone}, stdout_log);
-  streams.err = open_stream(worker, {kStderr, round_folder, streams.folder, alone}, streams.stderr_log);
+  streams.out = open_stream(worker, {kStdout, round_folder, streams.folder, alone, &made}, stdout_log);
+  streams.err = open_stream(worker, {kStderr, round_folder, streams.folder, alone, &made}, streams.stderr_log);
   return streams;
 }
 
@@ -55,11 +104,12 @@ Fd WorkerStreams::open_stream(const WorkerPlace& worker, Wanted wanted, std::fil
   if (plan.way == Way::inherited) return {};
   if (plan.way == Way::discarded) return Fd(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   const LogStream stream = through_us(worker, wanted, plan);
-  if (plan.way == Way::through_us) {
+  auto opened = wanted.made->own.extract(stream.file);
+  if (plan.way == Way::through_us || !opened) {  // !opened: it was to stay, and has not; its file is opened late
     log = stream.file;
     return pipes_.open(stream);
   }
-  if (Fd file = pipes_.own_file(stream)) {
+  if (Fd file = pipes_.own_file(stream, std::move(opened.mapped()))) {
     log = stream.file;
     return file;
   }
@@ -81,7 +131,7 @@ LogStream WorkerStreams::through_us(const WorkerPlace& worker, const Wanted& wan
   stream.limit = {options_.size_max, options_.size_keep};
   if (options_.monitor) stream.tap = options_.monitor->tap(worker.round, worker.local_rank);
   if (!plan.filtered) return stream;
-  stream.filtered_file = wanted.round_folder / ("filtered_" + log_name(wanted.stream));
+  stream.filtered_file = wanted.round_folder / filtered_name(wanted.stream);
   stream.needles = out ? options_.stdout_filters : options_.stderr_filters;
   return stream;
 }

@@ -1,10 +1,15 @@
 // Opens a worker's stdout and stderr, as stream_plan.h decides.
 #pragma once
 #include <filesystem>
+#include <functional>
+#include <memory>
+#include <set>
+#include <vector>
 
 #include "agent/logs/log_layout.h"
 #include "agent/logs/log_options.h"
 #include "agent/logs/log_pipe.h"
+#include "agent/logs/round_files.h"
 #include "agent/logs/stream_plan.h"
 
 namespace ddprun::agent {
@@ -19,6 +24,12 @@ class WorkerStreams {
     std::filesystem::path folder = {}, error_file = {};  // empty: none
     std::filesystem::path stderr_log = {};
   };
+  // Makes the folder of error files, where there are no logs. One that cannot be made causes a warning.
+  void make_error_folder();
+  // Before a round that has these workers, of which those that stay have their streams: makes their files, then calls
+  // `ready`, now or later.
+  void prepare(asio::io_context& io, const std::vector<WorkerPlace>& workers, const std::set<int>& staying,
+               std::function<void()> ready);
   // `alone`: no other worker writes to the console. Throws Error if no pipe can be opened. A folder or file that cannot
   // be created causes one warning: the worker's output then goes to the console.
   Streams open(const WorkerPlace& worker, bool alone);
@@ -31,8 +42,10 @@ class WorkerStreams {
     StreamBits stream;
     std::filesystem::path round_folder, folder;
     bool alone;
+    MadeFiles* made;
   };
-  Streams place(const WorkerPlace& worker);
+  WantedFiles wanted_files(const WorkerPlace& worker) const;
+  Streams place(const WorkerPlace& worker, MadeFiles& made);
   LinePrefix prefix_of(const WorkerPlace& worker) const;
   Fd open_stream(const WorkerPlace& worker, Wanted wanted, std::filesystem::path& log);
   LogStream through_us(const WorkerPlace& worker, const Wanted& wanted, const StreamPlan& plan) const;
@@ -40,6 +53,7 @@ class WorkerStreams {
   LogOptions options_;
   LogLayout& layout_;
   LogPipes& pipes_;
+  std::unique_ptr<RoundFiles> files_;  // if logs are kept
 };
 
 }  // namespace ddprun::agent

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -25,22 +26,30 @@
 namespace ddprun::agent {
 namespace {
 
-// A page shared by both processes: the agent's folder of error files, until the agent has removed it.
-struct SharedFolder {
+// Of an agent that has said that it exits: until it is killed, and until it is left.
+constexpr timespec kExitLimit{1, 0};
+constexpr std::chrono::seconds kLeaveLimit{2};
+
+// A page shared by both processes: the agent's folder of error files, until the agent has removed it; and its exit
+// code.
+struct SharedPage {
   std::atomic<bool> is_set;
+  std::atomic<bool> exits;
+  int exit_code;
   char folder[PATH_MAX];
 };
-SharedFolder* shared_folder = nullptr;
+SharedPage* shared_page = nullptr;
+int agents_end_of_death_pipe = -1;
 
-void create_shared_folder() {
-  void* const at = mmap(nullptr, sizeof(SharedFolder), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (at != MAP_FAILED) shared_folder = static_cast<SharedFolder*>(at);  // zeroed, that is empty
+void create_shared_page() {
+  void* const at = mmap(nullptr, sizeof(SharedPage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (at != MAP_FAILED) shared_page = static_cast<SharedPage*>(at);  // zeroed, that is empty
 }
 
 void remove_shared_folder() {
-  if (!shared_folder || !shared_folder->is_set) return;
-  if (remove_without_error_files(shared_folder->folder))
-    print_line(stderr, std::string("ddprun: the workers' error files are in ") + shared_folder->folder);
+  if (!shared_page || !shared_page->is_set) return;
+  if (remove_without_error_files(shared_page->folder))
+    print_line(stderr, std::string("ddprun: the workers' error files are in ") + shared_page->folder);
 }
 
 void must(bool done, const char* what) {
@@ -77,6 +86,17 @@ void reap_until_agent_ends(pid_t agent, std::vector<pid_t>& inherited) {
   }
 }
 
+// Unless the kernel holds a thread of it, the agent is there to be reaped in a moment. It has no children left.
+[[noreturn]] void end_with_agent(pid_t agent, std::vector<pid_t>& inherited) {
+  sigset_t deaths;
+  sigemptyset(&deaths);
+  sigaddset(&deaths, SIGCHLD);
+  while (sigtimedwait(&deaths, nullptr, &kExitLimit) == SIGCHLD) reap_until_agent_ends(agent, inherited);
+  print_survivors(end_all_children(kLeaveLimit, std::move(inherited)));
+  remove_shared_folder();
+  _exit(shared_page->exit_code);
+}
+
 // A pipe that closes when the agent dies, with a signal that also wakes a stopped process.
 struct DeathPipe {
   Fd keeper_end, agent_end;
@@ -101,6 +121,8 @@ DeathPipe death_pipe() {
     const int signal = sigwaitinfo(&all, &info);
     if (signal == SIGCHLD)
       reap_until_agent_ends(agent, inherited);
+    else if (shared_page && shared_page->exits)
+      end_with_agent(agent, inherited);
     else if (signal == SIGTSTP)
       stop_job(agent);
     else if (signal > 0)
@@ -122,11 +144,18 @@ void become_agent(int keeper_pidfd) {
 }  // namespace
 
 void let_keeper_remove(const std::filesystem::path& folder) {
-  if (!shared_folder) return;
-  shared_folder->is_set = false;
-  if (folder.empty() || folder.native().size() >= sizeof shared_folder->folder) return;
-  std::strcpy(shared_folder->folder, folder.c_str());
-  shared_folder->is_set = true;
+  if (!shared_page) return;
+  shared_page->is_set = false;
+  if (folder.empty() || folder.native().size() >= sizeof shared_page->folder) return;
+  std::strcpy(shared_page->folder, folder.c_str());
+  shared_page->is_set = true;
+}
+
+void tell_keeper_of_exit(int code) {
+  if (!shared_page) return;
+  shared_page->exit_code = code;
+  shared_page->exits = true;
+  close(agents_end_of_death_pipe);  // wakes it
 }
 
 int continue_under_keeper(void (*in_keeper)()) {
@@ -139,7 +168,7 @@ int continue_under_keeper(void (*in_keeper)()) {
   Fd keeper_pidfd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));  // inherited: no race with our death
   must(bool(keeper_pidfd), "open the keeper's pidfd");
   DeathPipe death = death_pipe();
-  create_shared_folder();
+  create_shared_page();
   const pid_t agent = fork();
   must(agent >= 0, "fork");
   if (agent > 0) {
@@ -149,7 +178,7 @@ int continue_under_keeper(void (*in_keeper)()) {
     run_keeper(agent, inherited);
   }
   death.keeper_end.reset();
-  death.agent_end.release();  // stays open as long as we live
+  agents_end_of_death_pipe = death.agent_end.release();  // stays open as long as we live
   become_agent(keeper_pidfd.get());
   return keeper_pidfd.release();
 }

@@ -5,7 +5,8 @@
 // lives, else of the keeper. If one of the two dies, the other ends every process below and exits (prctl(2),
 // PR_SET_CHILD_SUBREAPER). A death also wakes the other with SIGCONT, in case it is stopped. Children that the process
 // had before it became ddprun, by a shell's exec, do not belong to the job and live on. The keeper forwards signals and
-// job control and exits with the agent's status; its only other task is to remove one folder.
+// job control and exits with the agent's status, also if the kernel holds a thread of an agent that has told its exit
+// code; its only other task is to remove one folder.
 #pragma once
 #include <filesystem>
 
@@ -22,5 +23,9 @@ constexpr int kKeeperDied = 70;          // the exit code of an agent that lost 
 // The folder of error files that the keeper removes if the agent dies before it can, unless a file is in it. Empty:
 // none any more. Without a keeper it does nothing.
 void let_keeper_remove(const std::filesystem::path& folder);
+
+// The agent's last act if a thread of it may be in the kernel for good (a file system that does not answer): the keeper
+// exits with this code without having reaped it. Without a keeper it does nothing.
+void tell_keeper_of_exit(int code);
 
 }  // namespace ddprun::agent

@@ -50,6 +50,7 @@ bool NodeRound::prepare() {
       has_group = false;
     }
   }
+  workers_.make_error_folder();
   memory_.make(options_.workers);
   pass_memory();
   return has_group;

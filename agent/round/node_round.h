@@ -45,6 +45,8 @@ class NodeRound {
   // The node is about to be offered: opens the store of its next round.
   void open_store();
   void take_seat(const rendezvous::Seat& seat, Coordination& coordination);
+  // Before the round is confirmed: makes its files, then calls `ready`, now or later.
+  void prepare_files(std::function<void()> ready) { workers_.prepare_files(*seat_, std::move(ready)); }
   void begin(const rendezvous::Seat& seat);
   // One worker after the other; while one is forked the loop goes on.
   void start_workers() { start_from(0); }

@@ -74,6 +74,9 @@ class WorkerGroup {
     std::function<void(int local_rank, int signal)> on_notice;
   };
   WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optional<pid_t> terminal_group, Hooks hooks);
+  void make_error_folder() { streams_.make_error_folder(); }
+  // Before begin() of that round: makes its files, then calls `ready`, now or later.
+  void prepare_files(const rendezvous::Seat& seat, std::function<void()> ready);
   // Forgets the previous round, whose workers are gone. All of a round are started by the same command.
   void begin(const rendezvous::Seat& seat);
   // 0, or the errno that kept it from being exec'd. `from`: null, or where it is forked if that can be: empty then, and

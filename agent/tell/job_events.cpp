@@ -9,12 +9,9 @@
 #include "agent/diagnosis/evidence.h"
 #include "agent/hang/round_meter.h"
 #include "agent/process/exit_status.h"
-#include "agent/process/regular_file.h"
 
 namespace ddprun::agent {
 namespace {
-
-constexpr std::size_t kErrorFileMax = 1 << 20;
 
 // One that exits with the preemption's code by itself has not failed.
 std::string end_state(const rendezvous::ExitStatus& status, bool stopping, std::optional<int> preempt_exit_code) {
@@ -23,9 +20,8 @@ std::string end_state(const rendezvous::ExitStatus& status, bool stopping, std::
   return status.ok() ? "SUCCEEDED" : "FAILED";
 }
 
-std::string error_of(const WorkerRecord& worker) {
-  const std::string content =
-      worker.error_file.empty() ? std::string() : beginning_of_file(worker.error_file, kErrorFileMax);
+std::string error_of(const WorkerRecord& worker, WorkerFiles* files) {
+  const std::string content = files ? files->error_file(worker.error_file, Links::followed) : std::string();
   return content.empty() ? in_words(*worker.status) : error_in(content).text;
 }
 
@@ -67,8 +63,9 @@ std::string seconds(WallTime when) {
 
 }  // namespace
 
-JobEvents::JobEvents(EventLog& log, const WorkerGroup& workers, EventJob job, std::optional<int> preempt_exit_code)
-    : log_(log), workers_(workers), job_(std::move(job)), preempt_exit_code_(preempt_exit_code) {}
+JobEvents::JobEvents(EventLog& log, const WorkerGroup& workers, EventJob job, std::optional<int> preempt_exit_code,
+                     WorkerFiles* files)
+    : log_(log), workers_(workers), job_(std::move(job)), preempt_exit_code_(preempt_exit_code), files_(files) {}
 
 JobEvent JobEvents::event(const std::string& state) const {
   JobEvent out{.state = state, .when = std::chrono::system_clock::now(), .job = job_};
@@ -129,7 +126,8 @@ void JobEvents::worker_ended(int local_rank) {
   ended.duration = record.ended_at - record.started_at;
   ended.worker->exit_code = torchrun_code(*record.status);
   if (record.late) ended.more = {{"late", "true"}};
-  if (ended.state == "FAILED") ended.error = known && !failed->second.empty() ? failed->second : error_of(record);
+  if (ended.state == "FAILED")
+    ended.error = known && !failed->second.empty() ? failed->second : error_of(record, files_);
   write(ended);
 }
 

@@ -11,6 +11,7 @@
 #include "agent/logs/event_log.h"
 #include "agent/logs/output_metrics.h"
 #include "agent/round/worker_group.h"
+#include "agent/tell/worker_files.h"
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/coordinator.h"
 #include "rendezvous/coordination/round.h"
@@ -21,7 +22,8 @@ class JobEvents {
  public:
   // `log` and `workers` must outlive it.
   // A worker that exits with `preempt_exit_code` has not failed.
-  JobEvents(EventLog& log, const WorkerGroup& workers, EventJob job, std::optional<int> preempt_exit_code = {});
+  JobEvents(EventLog& log, const WorkerGroup& workers, EventJob job, std::optional<int> preempt_exit_code = {},
+            WorkerFiles* files = nullptr);
 
   void waiting_for_round();
   void round_formed(const rendezvous::Seat& seat);
@@ -49,6 +51,7 @@ class JobEvents {
   const WorkerGroup& workers_;
   EventJob job_;
   std::optional<int> preempt_exit_code_;
+  WorkerFiles* const files_;  // null: there are no error files
   TimePoint began_ = Clock::now(), waiting_since_ = Clock::now();
   std::optional<rendezvous::Seat> seat_;
   bool stopping_ = false;

@@ -19,7 +19,6 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr std::size_t kErrorFileMax = 4 << 20;
 constexpr std::chrono::milliseconds kFileTimeSlack{100};  // files get their time from a coarser clock
 
 // Whole seconds, rounded up: never less than the time left.
@@ -57,8 +56,14 @@ std::string main_thread_in_words(const ProcessStacks& stacks) {
 
 }  // namespace
 
-Reporter::Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, ReporterOptions options)
-    : pipes_(pipes), layout_(layout), workers_(workers), options_(std::move(options)) {}
+Reporter::Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, FileThread& files,
+                   WorkerFiles& worker_files, ReporterOptions options)
+    : pipes_(pipes),
+      layout_(layout),
+      workers_(workers),
+      files_(files),
+      worker_files_(worker_files),
+      options_(std::move(options)) {}
 
 void Reporter::logs_are_in(const std::filesystem::path& folder) {
   if (!folder.empty()) pipes_.print("ddprun: the workers' logs are in " + folder.string() + "\n");
@@ -371,8 +376,7 @@ std::string Reporter::core_in_words(const rendezvous::Failure& failure, const Wo
 }
 
 std::string Reporter::error_content(const WorkerRecord& record) const {
-  return record.error_file.empty() ? std::string()
-                                   : beginning_of_file(record.error_file, kErrorFileMax, Links::refused);
+  return worker_files_.error_file(record.error_file, Links::refused);
 }
 
 void Reporter::write_own_error_file(const FailureReport& report, const std::string& worker_content) {
@@ -380,9 +384,11 @@ void Reporter::write_own_error_file(const FailureReport& report, const std::stri
   end.message = headline(report.failure, report.into_round) + " on " + report.host +
                 (report.meaning.empty() ? "" : ": " + report.meaning);
   end.last_lines = joined(report.last_lines);
-  if (!replace_file(options_.own_error_file, parent_error_file(worker_content, end)))
-    pipes_.print("ddprun: cannot write TORCHELASTIC_ERROR_FILE " + options_.own_error_file + ": " +
-                 std::strerror(errno) + ".\n");
+  const std::string name = "TORCHELASTIC_ERROR_FILE " + options_.own_error_file;
+  files_.post(name, 0,
+              [name, file = options_.own_error_file, text = parent_error_file(worker_content, end)]() -> std::string {
+                return replace_file(file, text) ? "" : "cannot write " + name + ": " + std::strerror(errno);
+              });
 }
 
 }  // namespace ddprun::agent

@@ -17,8 +17,10 @@
 #include "agent/logs/log_layout.h"
 #include "agent/logs/log_pipe.h"
 #include "agent/logs/output_watch.h"
+#include "agent/process/file_thread.h"
 #include "agent/round/worker_group.h"
 #include "agent/stacks/process_stacks.h"
+#include "agent/tell/worker_files.h"
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/control_message.h"
 #include "rendezvous/coordination/failure_rules.h"
@@ -41,7 +43,8 @@ struct ReporterOptions {
 class Reporter {
  public:
   // All must outlive it.
-  Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, ReporterOptions options);
+  Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, FileThread& files,
+           WorkerFiles& worker_files, ReporterOptions options);
 
   // Empty: the user knows where.
   void logs_are_in(const std::filesystem::path& folder);
@@ -121,6 +124,8 @@ class Reporter {
   LogPipes& pipes_;
   const LogLayout& layout_;
   const WorkerGroup& workers_;
+  FileThread& files_;
+  WorkerFiles& worker_files_;
   ReporterOptions options_;
   OomCounts memory_before_;             // of the round
   std::map<int, ExpiredTimer> timers_;  // of the round, by local rank

@@ -15,13 +15,19 @@ Tell::Tell(asio::io_context& io, LogPipes& pipes, const LogLayout& layout, const
       workers_(workers),
       state_files_(options.state),
       log_(options.log_level, [&pipes](const std::string& line) { pipes.print(line); }),
-      files_([this](const std::string& sentence) { say(sentence); }),
+      files_([this](const std::string& sentence) {
+        files_were_told_ = true;
+        say(sentence);
+      }),
+      worker_files_(layout.keeps_logs(), [this](const std::string& sentence) { say(sentence); }),
       event_log_(
           options.event_log, [&pipes](const std::string& line) { pipes.print(line); }, files_),
-      reporter_(pipes, layout, workers, std::move(options.reporter)),
-      events_(event_log_, workers, std::move(options.job), options.preempt_exit_code),
+      reporter_(pipes, layout, workers, files_, worker_files_, std::move(options.reporter)),
+      events_(event_log_, workers, std::move(options.job), options.preempt_exit_code, &worker_files_),
       failures_(pipes, reporter_, std::move(options.rules)),
-      ending_(io, reporter_, std::move(coordination), options.alone) {}
+      ending_(io, reporter_, std::move(coordination), options.alone) {
+  pipes.read_files_by([this](const auto& file, std::uintmax_t begin) { return worker_files_.newest(file, begin); });
+}
 
 bool Tell::shows_places() const { return log_.at(LogLevel::info) || isatty(STDERR_FILENO); }
 

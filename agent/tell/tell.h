@@ -3,6 +3,7 @@
 //
 // For the thread of the io_context, except say().
 #pragma once
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include "agent/tell/job_events.h"
 #include "agent/tell/job_state.h"
 #include "agent/tell/reporter.h"
+#include "agent/tell/worker_files.h"
 
 namespace ddprun::agent {
 
@@ -60,6 +62,8 @@ class Tell {
   std::function<void(const rendezvous::LedgerRecord&, const rendezvous::Outcome*)> ledger_hook();
   // Waits for a moment; true: all files are written.
   bool files_written(Duration most) { return files_.drain(most); }
+  // At the end. True: something was said of files.
+  bool give_up_files() { return files_.give_up(), files_were_told_; }
 
   Reporter& reporter() { return reporter_; }
   const Reporter& reporter() const { return reporter_; }
@@ -73,7 +77,9 @@ class Tell {
   const WorkerGroup& workers_;
   const JobState::Files state_files_;
   OwnLog log_;
+  std::atomic<bool> files_were_told_ = false;
   FileThread files_;
+  WorkerFiles worker_files_;
   EventLog event_log_;
   Reporter reporter_;
   JobEvents events_;

@@ -115,7 +115,7 @@ TEST_CASE("what cannot be started is one sentence and exit code 2", "[fast]") {
 TEST_CASE("SIGINT and SIGTERM stop politely and are told by the exit code", "[fast]") {
   const auto [signal, code] = GENERATE(std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}, std::pair{SIGHUP, 129});
   Command job(shell_job({"--nproc_per_node=2"},
-                        "trap 'echo rank $RANK saves; exit 0' TERM; echo up $RANK; while :; do sleep 0.02; done"));
+                        "trap 'echo rank $RANK saves; exit 0' TERM INT; echo up $RANK; while :; do sleep 0.02; done"));
   job.wait_for_output("up 0", kLimit);
   job.wait_for_output("up 1", kLimit);
   job.kill(signal);

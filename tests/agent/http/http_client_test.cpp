@@ -1,6 +1,8 @@
 // The HTTP client, and TLS on both sides, with real connections on loopback, all in one thread.
 #include "agent/http/http_client.h"
 
+#include <future>
+
 #include <asio/write.hpp>
 
 #include "agent/http/http_server.h"
@@ -75,13 +77,14 @@ struct HttpsRig : Posting {
           answer({.body = request.path == "/big" ? std::string(1 << 20, 'x') : request.path});
         },
         HttpLimits{.request_within = 2s},
-        https_server(shown.certificate, shown.key, [this](const std::string& line) { said.push_back(line); }));
+        https_server(shown.certificate, shown.key, files, [this](const std::string& line) { said.push_back(line); }));
   }
   PostResult post_to(const std::string& host, const NamedText& authority) {
     return post("https://" + host + ":" + std::to_string(server->port()) + "/x", https_client(host, authority));
   }
-  std::optional<HttpServer> server;
   std::vector<std::string> said;
+  FileThread files{[this](const std::string& line) { said.push_back(line); }};
+  std::optional<HttpServer> server;
 };
 
 NamedText authority_of(const TestCertificate& of) { return {of.certificate, read_file(of.certificate)}; }
@@ -185,11 +188,30 @@ TEST_CASE("a certificate that is renewed is shown, and one that cannot be used i
   CHECK(rig.said.at(0).find("certificate of the metrics cannot be used") != std::string::npos);
 }
 
+TEST_CASE("a file system that does not answer keeps the old certificate, and a renewed one is shown when it does",
+          "[http][tls][waits]") {
+  const TempFolder folder;
+  const TestCertificate first = make_certificate(folder, "first", "DNS:localhost"),
+                        second = make_certificate(folder, "second", "DNS:localhost");
+  const NamedText old = authority_of(first), renewed = authority_of(second);
+  HttpsRig rig(first);
+  const TimePoint begun = Clock::now();
+  std::promise<void> answers;
+  REQUIRE(rig.files.call("the certificate", [over = answers.get_future().share()] { return over.wait(), ""; }));
+  fs::rename(second.key, first.key);
+  fs::rename(second.certificate, first.certificate);
+  while (Clock::now() - begun < 3s) CHECK(rig.post_to("localhost", old).status == 413);
+  answers.set_value();
+  CHECK(eventually([&] { return rig.post_to("localhost", renewed).status == 413; }, 60s));
+  CHECK(rig.said.empty());
+}
+
 TEST_CASE("a certificate without its key is refused before the server begins", "[http][tls]") {
   const TempFolder folder;
   const TestCertificate one = make_certificate(folder, "one", "DNS:a"), two = make_certificate(folder, "two", "DNS:a");
-  CHECK_THROWS_AS(https_server(one.certificate, two.key, {}), UsageError);
-  CHECK_THROWS_AS(https_server(one.certificate, folder / "none", {}), UsageError);
+  FileThread files([](const std::string&) {});
+  CHECK_THROWS_AS(https_server(one.certificate, two.key, files, {}), UsageError);
+  CHECK_THROWS_AS(https_server(one.certificate, folder / "none", files, {}), UsageError);
 }
 
 TEST_CASE("garbage, silence and plain HTTP at a port of TLS end, and hold up nobody", "[http][tls]") {
