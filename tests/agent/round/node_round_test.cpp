@@ -15,7 +15,7 @@ struct Rig {
   LogPipes pipes = {};
   LogLayout layout{{}, "run-7"};
   std::unique_ptr<Coordination> coordination = make_local_coordination(io, {}, {});
-  NodeRound round{io, options, {{}, layout, pipes}, {}};
+  NodeRound round{io, options, {{}, layout, pipes}, {.on_all_started = [] {}}};
 };
 
 }  // namespace
@@ -24,12 +24,12 @@ TEST_CASE("how a round was ended is forgotten when the next one begins", "[round
   Rig rig{.options = {.stop = {.stop_grace = 5s}}};
   const TimePoint t0 = Clock::now();
   rig.begin({.round = 1});
-  rig.round.all_started();
+  rig.round.start_workers();
   CHECK(rig.round.workers_run_since());
-  rig.round.signal(SIGTERM, t0);
-  rig.round.signal(SIGKILL, t0 + 4s);
+  rig.round.signal({SIGTERM}, t0);
+  rig.round.signal({SIGKILL}, t0 + 4s);
   CHECK_FALSE(rig.round.grace_is_over());
-  rig.round.signal(SIGKILL, t0 + 5s);
+  rig.round.signal({SIGKILL}, t0 + 5s);
   CHECK(rig.round.grace_is_over());
   rig.round.ended(/*planned=*/true);
   CHECK(rig.round.hold({0}, {}));

@@ -41,7 +41,7 @@ struct Rig {
   LogOptions logs{.log_dir = folder / "logs"};
   LogPipes pipes;
   LogLayout layout{logs, "run-7"};
-  WorkerGroup workers{io, {logs, layout, pipes}, {}, [] {}, {}, {}};
+  WorkerGroup workers{io, {logs, layout, pipes}, {}, {.on_end = [] {}}};
   Tell tell{io,
             pipes,
             layout,
