@@ -95,8 +95,9 @@ void RoundFiles::await(const std::shared_ptr<Answer>& answer, TimePoint until, c
 std::optional<MadeFiles> RoundFiles::take(int rank) {
   if (!answer_) return {};
   const std::lock_guard lock(answer_->mutex);
-  auto made = answer_->made.extract(rank);
-  return made ? std::optional(std::move(made.mapped())) : std::nullopt;
+  const auto made = answer_->made.find(rank);
+  if (made == answer_->made.end()) return {};
+  return MadeFiles{made->second.problem, std::exchange(made->second.own, {})};
 }
 
 }  // namespace ddprun::agent

@@ -43,7 +43,7 @@ class RoundFiles {
   // By rank. Calls `ready` once they are made, or given up, which is told: at once if the disk is as fast as disks are.
   // Another call takes the place of one that is not ready.
   void make(const std::filesystem::path& round_folder, std::map<int, WantedFiles> wanted, std::function<void()> ready);
-  // Of the last call, once: empty if they were given up.
+  // Of the last call: empty if they were given up. Open files are handed out once.
   std::optional<MadeFiles> take(int rank);
 
  private:

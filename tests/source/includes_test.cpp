@@ -80,7 +80,7 @@ trainer: trainer/include/ddprun rendezvous/base rendezvous/channel trainer/confi
 )";
 
 // What can wait for a file server or a name server, and the folders of agent/ and rendezvous/ that may include it: they
-// read /proc, or call it in a thread that is for that. Files that are written go through agent/process/file_thread.
+// read /proc, or call it in a thread that is for that. Files go through agent/process/file_thread.
 const std::map<std::string, std::set<std::string>> kMayWait{
     {"fstream", {"agent/channel", "agent/faults", "agent/tell", "rendezvous/prefork", "rendezvous/store"}},
     {"netdb.h", {"rendezvous/peer"}},

@@ -58,7 +58,9 @@ TEST_CASE("the folders and files of a round's workers are there before it begins
   REQUIRE(made->own.at(folder / "stdout.log").fd);
   CHECK(write(made->own.at(folder / "stdout.log").fd.get(), "line\n", 5) == 5);
   CHECK(read_file(folder / "stdout.log") == "line\n");
-  CHECK_FALSE(rig.files.take(0));
+  REQUIRE(rig.files.take(0));
+  CHECK(rig.files.take(0)->own.empty());
+  CHECK_FALSE(rig.files.take(1));
   CHECK(rig.said.empty());
 }
 
