@@ -61,7 +61,7 @@ RoundFiles::RoundFiles(asio::io_context& io, std::function<void(const std::strin
 
 // While one that was given up is still in the kernel, no other round waits.
 void RoundFiles::make(const std::filesystem::path& round_folder, std::map<int, WantedFiles> wanted,
-                      std::function<void()> ready) {
+                      const std::function<void()>& ready) {
   timer_.cancel();
   if (answer_ && answer_->stuck()) return ready();
   const auto answer = answer_ = std::make_shared<Answer>();

@@ -42,7 +42,8 @@ class RoundFiles {
              FileThread::Options limits = {.last_write_limit = Duration::zero()});
   // By rank. Calls `ready` once they are made, or given up, which is told: at once if the disk is as fast as disks are.
   // Another call takes the place of one that is not ready.
-  void make(const std::filesystem::path& round_folder, std::map<int, WantedFiles> wanted, std::function<void()> ready);
+  void make(const std::filesystem::path& round_folder, std::map<int, WantedFiles> wanted,
+            const std::function<void()>& ready);
   // Of the last call: empty if they were given up. Open files are handed out once.
   std::optional<MadeFiles> take(int rank);
 

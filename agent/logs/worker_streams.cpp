@@ -33,7 +33,7 @@ void WorkerStreams::make_error_folder() {
 }
 
 void WorkerStreams::prepare(asio::io_context& io, const std::vector<WorkerPlace>& workers, const std::set<int>& staying,
-                            std::function<void()> ready) {
+                            const std::function<void()>& ready) {
   if (!layout_.keeps_logs()) return ready();
   if (!files_)
     files_ = std::make_unique<RoundFiles>(
@@ -42,7 +42,7 @@ void WorkerStreams::prepare(asio::io_context& io, const std::vector<WorkerPlace>
   for (const WorkerPlace& worker : workers)
     wanted[worker.rank] =
         staying.contains(worker.local_rank) ? WantedFiles{layout_.log_folder(worker)} : wanted_files(worker);
-  files_->make(layout_.round_folder(workers.front()), std::move(wanted), std::move(ready));
+  files_->make(layout_.round_folder(workers.front()), std::move(wanted), ready);
 }
 
 WantedFiles WorkerStreams::wanted_files(const WorkerPlace& worker) const {

@@ -29,7 +29,7 @@ class WorkerStreams {
   // Before a round that has these workers, of which those that stay have their streams: makes their files, then calls
   // `ready`, now or later.
   void prepare(asio::io_context& io, const std::vector<WorkerPlace>& workers, const std::set<int>& staying,
-               std::function<void()> ready);
+               const std::function<void()>& ready);
   // `alone`: no other worker writes to the console. Throws Error if no pipe can be opened. A folder or file that cannot
   // be created causes one warning: the worker's output then goes to the console.
   Streams open(const WorkerPlace& worker, bool alone);

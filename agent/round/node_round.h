@@ -46,7 +46,7 @@ class NodeRound {
   void open_store();
   void take_seat(const rendezvous::Seat& seat, Coordination& coordination);
   // Before the round is confirmed: makes its files, then calls `ready`, now or later.
-  void prepare_files(std::function<void()> ready) { workers_.prepare_files(*seat_, std::move(ready)); }
+  void prepare_files(const std::function<void()>& ready) { workers_.prepare_files(*seat_, ready); }
   void begin(const rendezvous::Seat& seat);
   // One worker after the other; while one is forked the loop goes on.
   void start_workers() { start_from(0); }

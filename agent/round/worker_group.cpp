@@ -51,14 +51,14 @@ WorkerGroup::WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optio
       hooks_(std::move(hooks)),
       channels_(io, [this](int local_rank) { on_hint(local_rank); }) {}
 
-void WorkerGroup::prepare_files(const rendezvous::Seat& seat, std::function<void()> ready) {
+void WorkerGroup::prepare_files(const rendezvous::Seat& seat, const std::function<void()>& ready) {
   std::vector<WorkerPlace> places;
   std::set<int> staying;
   for (int local_rank = 0; local_rank < seat.workers; ++local_rank) {
     places.push_back({seat.round, seat.restarts, seat.first_rank + local_rank, local_rank});
     if (parked_.contains(local_rank)) staying.insert(local_rank);
   }
-  streams_.prepare(io_, places, staying, std::move(ready));
+  streams_.prepare(io_, places, staying, ready);
 }
 
 void WorkerGroup::begin(const rendezvous::Seat& seat) {

@@ -76,7 +76,7 @@ class WorkerGroup {
   WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optional<pid_t> terminal_group, Hooks hooks);
   void make_error_folder() { streams_.make_error_folder(); }
   // Before begin() of that round: makes its files, then calls `ready`, now or later.
-  void prepare_files(const rendezvous::Seat& seat, std::function<void()> ready);
+  void prepare_files(const rendezvous::Seat& seat, const std::function<void()>& ready);
   // Forgets the previous round, whose workers are gone. All of a round are started by the same command.
   void begin(const rendezvous::Seat& seat);
   // 0, or the errno that kept it from being exec'd. `from`: null, or where it is forked if that can be: empty then, and
