@@ -23,7 +23,7 @@ struct Rig {
 TEST_CASE("how a round was ended is forgotten when the next one begins", "[round]") {
   Rig rig{.options = {.stop = {.stop_grace = 5s}}};
   const TimePoint t0 = Clock::now();
-  rig.begin({.round = 1});
+  rig.begin({.round = 1, .workers = 0});
   rig.round.start_workers();
   CHECK(rig.round.workers_run_since());
   rig.round.signal({SIGTERM}, t0);

@@ -17,7 +17,11 @@ struct StderrTo {
 struct Rig {
   // Its worker, rank 3, is a program that is not there.
   void begin(int round) {
-    workers.begin({.round = round, .first_rank = 3});
+    const Seat seat{.round = round, .workers = 1, .first_rank = 3};
+    bool ready = false;
+    workers.prepare_files(seat, [&] { ready = true; });
+    REQUIRE(eventually([&] { return io.restart(), io.poll(), ready; }, 20s));
+    workers.begin(seat);
     REQUIRE(workers.start({.program = (folder / "missing").string(), .argv = {"missing"}}, 0) == ENOENT);
   }
   // What rank 3 had printed when it failed.
