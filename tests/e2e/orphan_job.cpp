@@ -14,7 +14,10 @@ namespace ddprun::test {
 using Clock = std::chrono::steady_clock;
 
 OrphanJob::OrphanJob(const OrphanPlan& plan)
-    : plan_(plan), command_(words(), {.cwd = folder_.path(), .terminal = plan.terminal}) {}
+    : plan_(plan),
+      command_(words(), {.cwd = folder_.path(),
+                         .env = {{"PET_STOP_GRACE", "1"}},  // some descendants are deaf
+                         .terminal = plan.terminal}) {}
 
 OrphanJob::~OrphanJob() {
   std::error_code ignored;

@@ -16,8 +16,10 @@ constexpr const char* kSaves =
     "  loader.kill()\n"
     "  os._exit(0)\n"
     "signal.signal(signal.SIGTERM, save)\n"
-    "loader = subprocess.Popen(['sh', '-c', \"trap 'echo asked > loader.$RANK' TERM; echo up $RANK; while :; do sleep "
-    "0.05; done\"])\n"
+    "deaf = \"trap 'echo asked > loader.$RANK' TERM; echo > ready.$RANK; while :; do sleep 0.05; done\"\n"
+    "loader = subprocess.Popen(['sh', '-c', deaf])\n"
+    "while not os.path.exists('ready.' + rank): time.sleep(0.01)\n"
+    "print('up ' + rank, flush=True)\n"
     "while True: time.sleep(1)\n";
 
 // A way for each rank. The last one may fail.
