@@ -95,7 +95,7 @@ void WorkerGroup::end_park(bool late) {
   for (auto& [local_rank, worker] : live_) {
     if (!may_stay(local_rank) || channels_.is_parked(local_rank)) continue;
     records_[local_rank].late = late;
-    ask(worker, SIGTERM, StopScope::automatic, /*delivered=*/false);
+    ask(local_rank, worker, SIGTERM, StopScope::automatic, /*delivered=*/false);
   }
 }
 
@@ -310,10 +310,13 @@ void WorkerGroup::watch(Live& worker) {
 
 void WorkerGroup::ask_to_end(int signal, StopScope scope, bool delivered) {
   for (auto& [local_rank, worker] : live_)
-    if (!may_stay(local_rank)) ask(worker, signal, scope, delivered);
+    if (!may_stay(local_rank)) ask(local_rank, worker, signal, scope, delivered);
 }
 
-void WorkerGroup::ask(Live& worker, int signal, StopScope scope, bool delivered) {
+// Who uses the channel is told there what SIGINT means, and gets SIGTERM at once.
+void WorkerGroup::ask(int local_rank, Live& worker, int signal, StopScope scope, bool delivered) {
+  if (signal == SIGINT && !delivered && channels_.owner(local_rank) != 0) signal = SIGTERM;
+  if (worker.asked.signal == signal) return;
   worker.asked = {signal, {}, delivered ? terminal_group_.value_or(0) : 0};
   if (!delivered && scope == StopScope::automatic) worker.asked.inside = ask_below_wrapper(worker.pid, signal);
   if (!delivered && scope == StopScope::group && leads_group()) worker.asked.group = worker.pid;

@@ -159,7 +159,7 @@ class WorkerGroup {
   // It was asked to end, or a signal has ended it that may announce a preemption.
   static bool was_stopped(Live& worker, const StopPolicy& policy);
   void tell_of_notice(int local_rank);
-  void ask(Live& worker, int signal, StopScope scope, bool delivered);
+  void ask(int local_rank, Live& worker, int signal, StopScope scope, bool delivered);
   void kill_remains(Live& worker);
   void on_hint(int local_rank);
   static void note_end(WorkerRecord& record);

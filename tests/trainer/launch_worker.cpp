@@ -59,11 +59,11 @@ json wait_forever(const json&) {
 
 // Told to stop, it takes the time until the file is there.
 json stop_slowly(const json&) {
-  static volatile std::sig_atomic_t sigterm_received = 0;
-  std::signal(SIGTERM, [](int) { sigterm_received = 1; });
+  static volatile std::sig_atomic_t received = 0;
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { received = 1; });
   const std::string rank = std::getenv("RANK"), go = std::string(std::getenv("TMPDIR")) + "/go";
   say("up " + rank);
-  while (!sigterm_received) usleep(1000);
+  while (!received) usleep(1000);
   say("told " + rank);
   while (access(go.c_str(), F_OK) != 0) usleep(1000);
   say("bye " + rank);
