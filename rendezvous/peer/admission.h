@@ -29,11 +29,20 @@ struct AdmissionLimits {
   Duration authenticate_within = std::chrono::seconds(5);
   // A handshake by token takes some 600 bytes, one by certificates the size of their chain.
   std::size_t unauthenticated_bytes_max = 16 << 10;
-  // A failed handshake may cost us 0.3 ms. A source may have this many failures at once, and this many a second after
-  // that, until one of its peers authenticates. Beyond that it is blocked for a while; a member at the same address
-  // then gets in by chance, if it tries again.
+  // A source may have this many failures at once, and this many a second after that, until one of its peers
+  // authenticates. Beyond that it is blocked for a while; a member at the same address then gets in by chance, if it
+  // tries again.
   std::size_t failures_per_source_max = 256;
   std::size_t failures_per_source_per_second = 4;
+  // A peer that closes without a byte, such as a probe, counts as a part of a failure.
+  int silent_per_failure = 16;
+  // Failures of all sources together may cost us this part of a core, after a burst. Beyond that a source from which no
+  // member has come is blocked once its own have cost so much, for the longest time.
+  int core_part = 25;
+  Duration cost_burst = std::chrono::milliseconds(250);
+  Duration source_cost_max = std::chrono::microseconds(200);
+  // Of a connection, besides its handshake.
+  Duration connection_cost = std::chrono::microseconds(20);
   // How long it is blocked the first time, then twice as long each time, until its failures are forgotten. The maximum
   // is what a member with the attacker's address may have to wait.
   Duration source_block_time = std::chrono::seconds(1);

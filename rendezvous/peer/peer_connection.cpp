@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <ctime>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,13 @@ std::string numeric(const asio::ip::address& address) {
   return address.to_string();
 }
 
+// That this thread has used.
+Duration time_of_core() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
+
 }  // namespace
 
 class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
@@ -39,6 +47,7 @@ class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
 
   void handshake(TimePoint deadline, HandshakeHandler done);
   bool closed_silently() const { return closed_silently_; }
+  Duration handshake_cost() const { return handshake_cost_; }
   void read_some(asio::mutable_buffer to, ReadHandler done);
   void write(asio::const_buffer bytes, Handler done);
   void release(std::function<void(ReleasedPeer)> done);
@@ -95,6 +104,7 @@ class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
   const std::size_t unauthenticated_bytes_max_;
   std::size_t unauthenticated_bytes_ = 0;
   bool closed_silently_ = false;
+  Duration handshake_cost_ = {};
   bool tls_authenticated_ = false, greeted_ = false, authenticated_ = false;
   bool abandoned_ = false;  // its owner wants no more calls
   std::string received_;    // the peer's greeting so far; later the bytes that came after it
@@ -114,11 +124,13 @@ class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
 // An error with one peer, even out of memory, must not affect the others.
 template <class Step>
 void PeerConnection::Impl::attempt(Step step) {
+  const Duration before = time_of_core();
   try {
     step();
   } catch (const std::exception& error) {
     refuse(error.what());
   }
+  handshake_cost_ += time_of_core() - before;
 }
 
 void PeerConnection::Impl::handshake(TimePoint deadline, HandshakeHandler done) {
@@ -395,6 +407,7 @@ void PeerConnection::handshake(TimePoint deadline, HandshakeHandler done) {
   impl_->handshake(deadline, std::move(done));
 }
 bool PeerConnection::closed_silently() const { return impl_->closed_silently(); }
+Duration PeerConnection::handshake_cost() const { return impl_->handshake_cost(); }
 void PeerConnection::read_some(asio::mutable_buffer to, ReadHandler done) { impl_->read_some(to, std::move(done)); }
 void PeerConnection::write(asio::const_buffer bytes, Handler done) { impl_->write(bytes, std::move(done)); }
 void PeerConnection::release(std::function<void(ReleasedPeer)> done) && {

@@ -60,6 +60,7 @@ class PeerConnection {
 
   // After a failed handshake: the peer closed before it sent a byte, as a port check does.
   bool closed_silently() const;
+  Duration handshake_cost() const;  // in time of a core
   // After a good handshake.
   const NodeIdentity& peer() const;
   // Numeric, without the port; a mapped IPv4 address as IPv4. Empty if the connection is gone.

@@ -36,7 +36,10 @@ void PeerListener::admit(tcp::socket socket) {
   if (error) return;  // it is gone already
   const address_v6 address = as_v6(remote.address());
   const PeerSource source = source_of(address.to_bytes());
-  if (filter_.blocks(source)) return log_refusal(source, text_of(address), "it has failed too often recently");
+  if (filter_.blocks(source)) {
+    filter_.on_turned_away();
+    return log_refusal(source, text_of(address), "it has failed too often recently");
+  }
   const Admission::PeerId id = ++last_id_;
   if (const auto evicted = admission_.add(id, source))
     finish(*evicted, "too many unauthenticated connections at a time");
@@ -53,10 +56,12 @@ void PeerListener::finish(Admission::PeerId id, const std::string& refusal) {
     filter_.on_success(pending.source);
     return hooks_.on_peer(std::move(pending.connection));
   }
-  if (pending.connection.closed_silently()) return;
-  filter_.on_failure(pending.source, Clock::now());
+  const TimePoint now = Clock::now();
+  const bool silent = pending.connection.closed_silently();
+  silent ? filter_.on_silent_close(pending.source, now)
+         : filter_.on_failure(pending.source, now, pending.connection.handshake_cost());
   schedule_unblock();
-  log_refusal(pending.source, pending.address, refusal);
+  if (!silent) log_refusal(pending.source, pending.address, refusal);
 }
 
 void PeerListener::schedule_unblock() {

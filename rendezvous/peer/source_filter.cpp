@@ -9,7 +9,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr std::size_t kSourcesMax = 64;  // the kernel compares each packet with all; we close others' connections
+constexpr std::size_t kSourcesMax = 2000;  // the kernel compares each packet with all; we close others' connections
 
 // Classic BPF, which needs no privilege: socket(7), SO_ATTACH_FILTER; the kernel's Documentation/networking/filter.rst.
 constexpr std::uint32_t kIpHeader = static_cast<std::uint32_t>(SKF_NET_OFF);
@@ -79,8 +79,12 @@ PeerSource source_of(const sockaddr_storage& address) {
   return source_of(bytes);
 }
 
-void SourceFilter::on_failure(const PeerSource& source, TimePoint now) {
-  if (failed_sources_.on_failure(source, now)) update_kernel_filter();
+void SourceFilter::on_failure(const PeerSource& source, TimePoint now, Duration cost) {
+  if (failed_sources_.on_failure(source, now, cost)) update_soon();
+}
+
+void SourceFilter::on_silent_close(const PeerSource& source, TimePoint now) {
+  if (failed_sources_.on_silent_close(source, now)) update_soon();
 }
 
 void SourceFilter::on_success(const PeerSource& source) {
@@ -91,19 +95,28 @@ void SourceFilter::unblock_expired(TimePoint now) {
   if (failed_sources_.unblock_expired(now)) update_kernel_filter();
 }
 
+// A long program costs the kernel as much as several connections that we close.
+void SourceFilter::update_soon() {
+  if (++not_filtered_ > filtered_.size() / 16) update_kernel_filter();
+}
+
 void SourceFilter::update_kernel_filter() {
+  not_filtered_ = 0;
   std::vector<PeerSource> sources = failed_sources_.blocked();
   sources.resize(std::min(sources.size(), kSourcesMax));
   if (sources == filtered_) return;
-  // Detach first: the kernel may have no memory for two programs, and an old one must not stay. If it accepts none, we
-  // close the connections.
+  // Detach first: the kernel may have no memory for two programs, and an old one must not stay. It may accept none of
+  // such a length.
   const int ignored = 0;
   setsockopt(listener_, SOL_SOCKET, SO_DETACH_FILTER, &ignored, sizeof ignored);
   filtered_ = std::move(sources);
-  if (filtered_.empty()) return;
+  while (!filtered_.empty() && !attach()) filtered_.resize(filtered_.size() / 2);
+}
+
+bool SourceFilter::attach() {
   Program program = dropping(filtered_);
   const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
-  setsockopt(listener_, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
+  return setsockopt(listener_, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) == 0;
 }
 
 }  // namespace ddprun::rendezvous

@@ -19,17 +19,22 @@ class SourceFilter {
 
   // Whether to close a connection that came before the kernel's filter, or without one.
   bool blocks(const PeerSource& source) const { return failed_sources_.is_blocked(source); }
-  void on_failure(const PeerSource& source, TimePoint now);
+  void on_turned_away() { update_soon(); }  // such a connection
+  void on_failure(const PeerSource& source, TimePoint now, Duration cost = {});
+  void on_silent_close(const PeerSource& source, TimePoint now);
   void on_success(const PeerSource& source);
   void unblock_expired(TimePoint now);
   TimePoint next_deadline() const { return failed_sources_.next_deadline(); }  // of unblock_expired()
 
  private:
+  void update_soon();
   void update_kernel_filter();
+  bool attach();
 
   const int listener_;
   FailedSources failed_sources_;
   std::vector<PeerSource> filtered_;  // sources in the kernel's filter
+  std::size_t not_filtered_ = 0;      // blocked sources and their connections, since the last update
 };
 
 }  // namespace ddprun::rendezvous

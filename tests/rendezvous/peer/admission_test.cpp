@@ -105,6 +105,69 @@ TEST_CASE("a source is shut out for twice as long each time, up to a limit, unti
   CHECK(blocked_for() == 1s);
 }
 
+namespace {
+
+PeerSource numbered(std::size_t number) {
+  return source_of({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, static_cast<std::uint8_t>(number >> 16),
+                    static_cast<std::uint8_t>(number >> 8), static_cast<std::uint8_t>(number)});
+}
+
+// Each source connects and fails once in a millisecond while it is not blocked: how much of a core that takes.
+double part_of_a_core(FailedSources& failed, std::size_t sources, Duration time) {
+  const Duration handshake = 300us, connection = AdmissionLimits{}.connection_cost;
+  Duration cost{};
+  for (TimePoint now = t0; now < t0 + time; now += 1ms) {
+    failed.unblock_expired(now);
+    for (std::size_t i = 0; i < sources; ++i) {
+      if (failed.is_blocked(numbered(i))) continue;  // by the kernel
+      cost += handshake + connection;
+      failed.on_failure(numbered(i), now, handshake);
+    }
+  }
+  return std::chrono::duration<double>(cost) / std::chrono::duration<double>(time);
+}
+
+}  // namespace
+
+TEST_CASE("failures of all sources together cost at most a twentieth of a core", "[admission]") {
+  FailedSources failed(AdmissionLimits{});
+  CHECK(part_of_a_core(failed, GENERATE(64U, 500U), 60s) < 0.05);
+}
+
+TEST_CASE("a member that is evicted in a flood is not shut out", "[admission]") {
+  FailedSources failed(AdmissionLimits{});
+  for (std::size_t i = 0; i < 3000; ++i) failed.on_failure(numbered(i % 500), t0, 300us);
+  CHECK(failed.is_blocked(numbered(499)));
+  for (int i = 0; i < 4; ++i) CHECK_FALSE(failed.on_failure(ipv4(1), t0));
+  CHECK_FALSE(failed.on_failure(ipv4(2), t0, 100us));  // in the middle of its handshake
+}
+
+TEST_CASE("a source that a member has come from is shut out no earlier in a flood than without one", "[admission]") {
+  FailedSources failed(AdmissionLimits{});
+  failed.on_success(ipv4(1));
+  for (std::size_t i = 0; i < 3000; ++i) failed.on_failure(numbered(i % 500), t0, 300us);
+  CHECK(failed.is_blocked(numbered(499)));
+  for (int i = 0; i < 255; ++i) failed.on_failure(ipv4(1), t0, 300us);
+  CHECK_FALSE(failed.is_blocked(ipv4(1)));
+  failed.on_failure(ipv4(1), t0, 300us);
+  CHECK(failed.is_blocked(ipv4(1)));
+  CHECK(failed.next_deadline() == t0 + 1s);
+}
+
+TEST_CASE("a source that connects and says nothing is shut out later than one that fails", "[admission]") {
+  FailedSources failed({.failures_per_source_max = 10});
+  for (int i = 0; i < 9 * 16; ++i) CHECK_FALSE(failed.on_silent_close(ipv4(1), t0));
+  CHECK(failed.on_silent_close(ipv4(1), t0));
+}
+
+TEST_CASE("a probe that connects once a second and says nothing is not shut out in a flood", "[admission]") {
+  FailedSources failed(AdmissionLimits{});
+  for (TimePoint now = t0; now < t0 + 60s; now += 1s) {
+    for (std::size_t i = 0; i < 3000; ++i) failed.on_failure(numbered(1000 + i), now, 300us);
+    CHECK_FALSE(failed.on_silent_close(ipv4(1), now));
+  }
+}
+
 TEST_CASE("sources are let in in the order in which they were shut out", "[admission]") {
   FailedSources failed({.failures_per_source_max = 1});
   for (std::uint8_t i = 0; i < 3; ++i) CHECK(failed.on_failure(ipv4(i), t0 + i * 100ms));
@@ -129,6 +192,7 @@ TEST_CASE("failures of more sources than are remembered shut nobody else out", "
   for (std::uint8_t i = 0; i < 200; ++i) failed.on_failure(ipv4(i), t0);
   CHECK(failed.is_blocked(ipv4(0)));
   CHECK_FALSE(failed.is_blocked(ipv4(100)));
+  failed.unblock_expired(t0 + 2s);
   failed.on_failure(ipv4(100), t0 + 2s);  // the first three are forgotten
   CHECK(failed.is_blocked(ipv4(100)));
 }
