@@ -39,6 +39,7 @@ void Agent::report_failure(const ReportFailure& report) {
   const rendezvous::WorkerFailed told =
       tell_.failures().describe(std::move(failure), progressed, lived, watches_.output().finding());
   desk_.failed(told.failure.kind);
+  if (tell_.failures().by_lost_reader(told.failure)) return dispatch(Signalled{SIGPIPE});  // as `| head` means it
   send(told);
 }
 

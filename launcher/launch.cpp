@@ -168,7 +168,8 @@ int own_exit_code(const agent::JobResult& result, std::optional<int> on_preempt)
     case rendezvous::Verdict::interrupted:
       if (result.finished) return kSuccess;  // the workers had nothing left to do: not to be started again
       if (on_preempt && is_preemption(outcome)) return *on_preempt;
-      return outcome.signal != SIGINT && nothing_lost(result) ? kRequeue : kInterrupted + outcome.signal;
+      if (outcome.signal == SIGINT || outcome.signal == SIGPIPE) return kInterrupted + outcome.signal;
+      return nothing_lost(result) ? kRequeue : kInterrupted + outcome.signal;
     case rendezvous::Verdict::too_few_nodes:
     case rendezvous::Verdict::refused:
       return kRendezvousImpossible;

@@ -119,8 +119,11 @@ void Contact::interrupted(int signal) {
 }
 
 void Contact::send_signal() {
-  if (signal_ == SIGINT) coordination_->send(rendezvous::JobInterrupted{coordination_->node(), signal_});
-  if (signal_ != 0 && signal_ != SIGINT) coordination_->send(rendezvous::NodeLeaves{coordination_->node(), signal_});
+  if (signal_ == 0) return;
+  if (signal_ == SIGINT || signal_ == SIGPIPE)
+    coordination_->send(rendezvous::JobInterrupted{coordination_->node(), signal_});
+  else
+    coordination_->send(rendezvous::NodeLeaves{coordination_->node(), signal_});
 }
 
 void Contact::on_seat() {

@@ -34,6 +34,11 @@ int reopen(int fd) {
 
 }  // namespace
 
+bool nobody_reads(int fd) {
+  pollfd end{fd, POLLOUT, 0};
+  return poll(&end, 1, 0) == 1 && (end.revents & (POLLERR | POLLHUP)) && !S_ISCHR(status_of(fd).st_mode);
+}
+
 Console::Console(asio::io_context& io, int fd, Listener listener)
     : io_(io), fd_(fd), listener_(std::move(listener)), terminal_(isatty(fd)), ready_(io), retry_(io) {
   const mode_t mode = status_of(fd).st_mode;

@@ -20,6 +20,9 @@
 
 namespace ddprun::agent {
 
+// It is a pipe or a socket whose other end is closed.
+bool nobody_reads(int fd);
+
 class Console {
  public:
   static constexpr std::size_t kQueuedMax = std::size_t{512} * 1024;

@@ -1,11 +1,16 @@
 #include "agent/tell/failures.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <utility>
 
 #include "agent/diagnosis/last_lines.h"
 #include "agent/diagnosis/rule_search.h"
+#include "agent/logs/console.h"
 #include "agent/tell/job_ending.h"
 #include "rendezvous/base/handler_time.h"
 
@@ -24,6 +29,13 @@ rendezvous::WorkerFailed Failures::describe(rendezvous::Failure failure, std::op
   if (failure.status.by_output && found && found->rule.silent) failure.kind = rendezvous::FailureClass::hang;
   last_ = failure;
   return {failure, progressed, rule_for(failure, found)};
+}
+
+bool Failures::by_lost_reader(const rendezvous::Failure& failure) const {
+  if (failure.status.ok() || !(nobody_reads(STDOUT_FILENO) || nobody_reads(STDERR_FILENO))) return false;
+  if (failure.status.signal == SIGPIPE || failure.status.code == 128 + SIGPIPE) return true;
+  const auto lines = failure.status.code ? pipes_.last_lines(failure.round, failure.rank) : std::vector<std::string>{};
+  return !lines.empty() && lines.back().find(std::strerror(EPIPE)) != std::string::npos;
 }
 
 bool Failures::needs_last_lines(const rendezvous::ExitStatus& status) const {

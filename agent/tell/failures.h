@@ -25,6 +25,8 @@ class Failures {
   rendezvous::WorkerFailed describe(rendezvous::Failure failure, std::optional<bool> progressed, bool lived,
                                     const std::optional<OutputWatch::Finding>& found);
   const std::optional<rendezvous::Failure>& last() const { return last_; }
+  // It wrote to the console, which nobody reads any more.
+  bool by_lost_reader(const rendezvous::Failure& failure) const;
 
  private:
   bool needs_last_lines(const rendezvous::ExitStatus& status) const;

@@ -11,6 +11,7 @@
 #include "agent/diagnosis/diagnosis.h"
 #include "agent/diagnosis/evidence.h"
 #include "agent/diagnosis/failure_report.h"
+#include "agent/diagnosis/last_lines.h"
 #include "agent/process/exit_status.h"
 #include "agent/process/process_state.h"
 #include "agent/process/regular_file.h"
@@ -19,6 +20,7 @@
 namespace ddprun::agent {
 namespace {
 
+constexpr std::size_t kReasonMax = 160;                   // bytes of a worker's last line
 constexpr std::chrono::milliseconds kFileTimeSlack{100};  // files get their time from a coarser clock
 
 // Whole seconds, rounded up: never less than the time left.
@@ -150,6 +152,7 @@ void Reporter::run_is_over(Duration allowed) {
 }
 
 void Reporter::stopping(int signal, Duration grace) {
+  if (signal == SIGPIPE) return pipes_.print("ddprun: nobody reads the output any more: the job ends.\n");
   pipes_.print("ddprun: " + signal_name(signal) + ": stopping the workers; SIGKILL in " + exact_seconds(grace) +
                " s, or at the next Ctrl-C.\n");
 }
@@ -267,7 +270,11 @@ Reporter::Noticed Reporter::notice_of(const rendezvous::Failure& failure) const 
 
 void Reporter::restarting(const rendezvous::Failure& failure, const std::string& reason) {
   const TimePoint started_at = workers_.records().at(failure.local_rank).started_at;
-  pipes_.print("ddprun: " + headline(failure, notice_of(failure).at - started_at) + "; " + reason + ".\n");
+  std::string why;
+  if (failure.status.code != 0)
+    why = printable_line(last_line_to_compare(pipes_.last_lines(failure.round, failure.rank)), kReasonMax);
+  pipes_.print("ddprun: " + headline(failure, notice_of(failure).at - started_at) + (why.empty() ? "" : ": " + why) +
+               "; " + reason + ".\n");
 }
 
 std::string Reporter::failed(const rendezvous::Outcome& outcome) {

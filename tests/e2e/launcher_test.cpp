@@ -68,10 +68,11 @@ TEST_CASE("two jobs at once on one machine take ports of their own") {
 
 TEST_CASE("after a failure the whole group starts anew, with a fresh store on a new port and the restart counted",
           "[fast]") {
-  const Ended ended = run(shell_job({"--nproc_per_node=2"},
-                                    "echo round $DDPRUN_ROUND restarts $TORCHELASTIC_RESTART_COUNT port $MASTER_PORT; "
-                                    "[ $DDPRUN_ROUND = 2 ] || { [ $RANK = 1 ] && exit 9; sleep 60; }"),
-                          kLimit);
+  const Ended ended =
+      run(shell_job({"--nproc_per_node=2"},
+                    "echo round $DDPRUN_ROUND restarts $TORCHELASTIC_RESTART_COUNT port $MASTER_PORT; "
+                    "[ $DDPRUN_ROUND = 2 ] || { [ $RANK = 1 ] && echo bad label >&2 && exit 9; sleep 60; }"),
+          kLimit);
   CHECK(ended == exited(0));
   std::set<std::string> ports, rounds;
   for (const std::string& line : lines_of(ended.out)) {
@@ -81,7 +82,7 @@ TEST_CASE("after a failure the whole group starts anew, with a fresh store on a 
   CHECK(rounds == std::set<std::string>{"round 1 restarts 0", "round 2 restarts 1"});
   CHECK(ports.size() == 2);
   CHECK(has(ended.err, "rank 1 (local rank 1) exited with code 9"));
-  CHECK(has(ended.err, "restart 1 of 3.\n"));
+  CHECK(has(ended.err, " s into round 1: bad label; restart 1 of 3.\n"));
 }
 
 // Ten seconds count as progress if no worker reports any.
@@ -313,4 +314,23 @@ TEST_CASE("a pipe as --config or --token-file is read to its end, and one that n
   const Ended silent = run(job_of({"--token-file=pipe", "true"}), kLimit, {.cwd = folder.path()});
   CHECK(silent == exited(2));
   CHECK(has(silent.err, "nothing was written to it for 10 s"));
+}
+
+TEST_CASE("a job whose output nobody reads any more ends with one line, and is not started again") {
+  const std::string program =
+      GENERATE("sh -c 'while echo x; do sleep 0.01; done'", "python3 -c 'while True: print(\"x\", flush=True)'");
+  const Ended ended = run({"bash", "-c",
+                           ddprun_program() + " --nproc-per-node=2 --max-restarts=3 --no-python " + program +
+                               " | head -n 1; exit ${PIPESTATUS[0]}"},
+                          kLimit);
+  CHECK(ended == exited(128 + SIGPIPE));
+  CHECK(ended.out == "x\n");
+  CHECK(lines_of_ours(ended.err) == 1);
+  CHECK(has(ended.err, "ddprun: nobody reads the output any more: the job ends.\n"));
+}
+
+TEST_CASE("a broken pipe of a program's own is a failure as any other") {
+  const Ended ended = run(job_of({"--max-restarts=1", "--no-python", "bash", "-c", "kill -PIPE $$"}), kLimit);
+  CHECK(ended == exited(1));
+  CHECK(has(ended.err, "restart 1 of 1"));
 }
