@@ -19,6 +19,7 @@
 #include <new>
 #include <utility>
 
+#include "agent/process/children.h"
 #include "agent/process/exit_status.h"
 
 // glibc's internal name: the sanitizers treat clone() as a fork, which a child in our memory is not.
@@ -269,6 +270,16 @@ std::optional<rendezvous::ExitStatus> reap(int pidfd, pid_t group) {
   return status;
 }
 
+namespace {
+
+// The kernel names the same one again.
+void reap_behind(const std::vector<pid_t>& spared) {
+  for (const pid_t child : children())
+    if (std::find(spared.begin(), spared.end(), child) == spared.end()) waitpid(child, nullptr, WNOHANG);
+}
+
+}  // namespace
+
 void reap_orphans(const std::vector<pid_t>& spared) {
   for (;;) {
     siginfo_t info{};
@@ -278,7 +289,7 @@ void reap_orphans(const std::vector<pid_t>& spared) {
              WSTOPPED | WNOHANG);  // takes the news away: others are behind it
       continue;
     }
-    if (std::find(spared.begin(), spared.end(), info.si_pid) != spared.end()) return;
+    if (std::find(spared.begin(), spared.end(), info.si_pid) != spared.end()) return reap_behind(spared);
     waitpid(info.si_pid, nullptr, WNOHANG);
   }
 }

@@ -53,7 +53,7 @@ std::optional<rendezvous::ExitStatus> end_of(int pidfd);
 // this process group, while its id cannot be reused.
 std::optional<rendezvous::ExitStatus> reap(int pidfd, pid_t group);
 
-// Reaps ended children until the next one is one of `spared`, which is left to reap().
+// Reaps ended children but for `spared`, which are left to reap().
 void reap_orphans(const std::vector<pid_t>& spared);
 
 }  // namespace ddprun::agent

@@ -3,56 +3,53 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <charconv>
 #include <csignal>
+#include <string_view>
 #include <utility>
 
 #include "agent/process/exit_status.h"
 #include "agent/process/file_content.h"
+#include "agent/process/job_cookie.h"
 #include "agent/process/process_table.h"
 
 namespace ddprun::agent {
 namespace {
 
-bool has_all(std::string environment, const std::vector<std::string>& entries) {
-  environment.insert(environment.begin(), '\0');
-  environment.push_back('\0');
-  return std::all_of(entries.begin(), entries.end(), [&](const std::string& entry) {
-    return environment.find('\0' + entry + '\0') != environment.npos;
-  });
-}
-
-bool bears(pid_t pid, const WorkerMark& mark) {
-  const auto process = task_stat(pid);
-  if (!process || process->is_dead()) return false;
-  return (mark.session != 0 && process->session == mark.session) ||
-         has_all(file_content(table_entry(pid) / "environ"), mark.entries);
+std::optional<std::string_view> value_in(std::string_view environment, std::string_view name) {
+  while (!environment.empty()) {
+    const std::string_view entry = environment.substr(0, environment.find('\0'));
+    if (entry.starts_with(name) && entry.substr(name.size()).starts_with('=')) return entry.substr(name.size() + 1);
+    environment.remove_prefix(std::min(entry.size() + 1, environment.size()));
+  }
+  return {};
 }
 
 }  // namespace
 
-std::vector<pid_t> Remains::take(const std::vector<pid_t>& children, const WorkerMark& mark, pid_t owner) {
-  if (owner != 0) owner_ = owner;
-  std::vector<pid_t> fresh;
-  for (const pid_t child : children)
-    if (!holds(child) && bears(child, mark)) {
-      asked_[child] = 0;
-      fresh.push_back(child);
-    }
-  return fresh;
+std::optional<int> rank_by_environment(pid_t pid, const std::string& cookie) {
+  const std::string environment = file_content(table_entry(pid) / "environ");
+  const auto rank = value_in(environment, "RANK");
+  int number = 0;
+  if (!rank || value_in(environment, kCookieVariable) != cookie) return {};
+  if (std::from_chars(rank->data(), rank->data() + rank->size(), number).ec != std::errc()) return {};
+  return number;
 }
 
-std::vector<pid_t> Remains::reap() {
+bool Remains::reap(const std::function<void(pid_t)>& before) {
   std::vector<pid_t> gone;
   for (const auto& [pid, asked] : asked_) {
     siginfo_t end{};
-    const bool waited = waitid(P_PID, static_cast<id_t>(pid), &end, WEXITED | WNOHANG) == 0;
-    if (waited && end.si_pid == 0) continue;
-    if (waited && pid == owner_) outcome_ = exit_status_of(end.si_code, end.si_status);
+    const auto id = static_cast<id_t>(pid);
+    const bool is_ours = waitid(P_PID, id, &end, WEXITED | WNOHANG | WNOWAIT) == 0;
+    if (is_ours && end.si_pid == 0) continue;
+    before(pid);
+    if (is_ours && waitid(P_PID, id, &end, WEXITED | WNOHANG) == 0 && pid == owner_)
+      outcome_ = exit_status_of(end.si_code, end.si_status);
     gone.push_back(pid);
   }
   for (const pid_t pid : gone) asked_.erase(pid);
-  return gone;
+  return !gone.empty();
 }
 
 void Remains::ask(const EndRequest& request) {

@@ -6,6 +6,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,12 +17,6 @@
 
 namespace ddprun::agent {
 
-// How a worker's processes are known: by its session, or by what it has in its environment and they inherit.
-struct WorkerMark {
-  pid_t session = 0;                      // the worker's pid; 0: it has none of its own
-  std::vector<std::string> entries = {};  // "NAME=value": all of them
-};
-
 // By which signal a worker was asked to end, and who has got it besides.
 struct EndRequest {
   int signal = 0;  // 0: it was not
@@ -29,13 +24,17 @@ struct EndRequest {
   pid_t group = 0;  // 0: none
 };
 
+// The rank in a process's environment, if it belongs to the job of this cookie: children inherit it.
+std::optional<int> rank_by_environment(pid_t pid, const std::string& cookie);
+
 class Remains {
  public:
-  // Takes those of `children` that live and bear the mark. `owner`: who uses the rank's channel; 0: nobody, or unknown.
-  // Returns the new ones.
-  std::vector<pid_t> take(const std::vector<pid_t>& children, const WorkerMark& mark, pid_t owner);
-  // Reaps those that have ended, and returns them.
-  std::vector<pid_t> reap();
+  // `child`: of ours, perhaps dead.
+  void take(pid_t child) { asked_.try_emplace(child, 0); }
+  // Who uses the rank's channel; 0, unknown, changes nothing.
+  void note_owner(pid_t pid) { owner_ = pid != 0 ? pid : owner_; }
+  // Reaps those that have ended, after `before` of each. True: there were some, whose children are ours now.
+  bool reap(const std::function<void(pid_t)>& before);
   // The signal to those that have not got it.
   void ask(const EndRequest& request);
   void signal(int signal) const;

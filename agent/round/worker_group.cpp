@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +12,6 @@
 #include <asio/post.hpp>
 
 #include "agent/process/children.h"
-#include "agent/process/job_cookie.h"
 #include "rendezvous/base/handler_time.h"
 #include "rendezvous/memory/copy_memory.h"
 #include "rendezvous/memory/snapshot_memory.h"
@@ -102,6 +102,8 @@ void WorkerGroup::end_park(bool late) {
 void WorkerGroup::replace(int local_rank, int signal) {
   const auto worker = live_.find(local_rank);
   if (!parking_ || worker == live_.end() || !replaced_.insert(local_rank).second) return;
+  if (signal == SIGTERM) return ask(local_rank, worker->second, signal, StopScope::automatic, /*delivered=*/false);
+  worker->second.killed |= signal == SIGKILL;
   send(worker->second.pid, signal);
 }
 
@@ -167,6 +169,8 @@ bool WorkerGroup::seat_parked(const WorkerCommand& command, int local_rank) {
     return false;
   }
   worker.environment = now;
+  worker.asked = {};
+  worker.was_dying = worker.killed = worker.notice_told = false;
   fence_.add(worker.pid);
   watch(live_.emplace(local_rank, std::move(worker)).first->second);
   parked_.erase(parked);
@@ -201,6 +205,7 @@ void WorkerGroup::stop_starting() {
 }
 
 WorkerGroup::Starting WorkerGroup::prepare(const WorkerCommand& command, int local_rank, bool by_template) {
+  cookie_ = command.job.cookie;
   const WorkerPlace place = place_of(local_rank);
   WorkerRecord& record = records_[local_rank];
   const bool alone = seat_.workers == 1;
@@ -229,7 +234,7 @@ WorkerGroup::Starting WorkerGroup::prepare(const WorkerCommand& command, int loc
   if (number >= 0) request.passed.push_back({page, number});
   if (command.snapshot_memory_fd >= 0) request.passed.push_back({command.snapshot_memory_fd, snapshot_memory_number()});
   if (command.copy_memory_fd >= 0) request.passed.push_back({command.copy_memory_fd, copy_memory_number()});
-  return {local_rank, place, std::move(streams), std::move(request), command.in_process, command.job.cookie};
+  return {local_rank, place, std::move(streams), std::move(request), command.in_process};
 }
 
 int WorkerGroup::started(const Starting& one, Spawned spawned) {
@@ -247,7 +252,6 @@ int WorkerGroup::started(const Starting& one, Spawned spawned) {
       live_.emplace(one.local_rank, Live{spawned.pid, asio::posix::stream_descriptor(io_, spawned.pidfd.release()),
                                          one.may_stay ? one.request.environment : std::vector<std::string>{},
                                          record.folder, record.stderr_log, one.place});
-  live->second.mark = {std::string(kCookieVariable) + "=" + one.cookie, "RANK=" + std::to_string(one.place.rank)};
   watch(live->second);
   channels_.started(one.local_rank);
   return 0;
@@ -264,6 +268,7 @@ void WorkerGroup::on_hint(int local_rank) {
   if (worker == live_.end()) return;
   if (const auto status = dying_status(worker->second.pid)) {
     note_end(records_[local_rank]);
+    worker->second.was_dying |= worker->second.asked.signal == 0;
     return hooks_.on_dying({local_rank, *status});
   }
   if (const auto signal = channels_.new_notice(local_rank, Clock::now())) hooks_.on_notice(local_rank, *signal);
@@ -317,6 +322,7 @@ void WorkerGroup::ask_to_end(int signal, StopScope scope, bool delivered) {
 void WorkerGroup::ask(int local_rank, Live& worker, int signal, StopScope scope, bool delivered) {
   if (signal == SIGINT && !delivered && channels_.owner(local_rank) != 0) signal = SIGTERM;
   if (worker.asked.signal == signal) return;
+  worker.remains.note_owner(channels_.owner(local_rank));
   worker.asked = {signal, {}, delivered ? terminal_group_.value_or(0) : 0};
   if (!delivered && scope == StopScope::automatic) worker.asked.inside = ask_below_wrapper(worker.pid, signal);
   if (!delivered && scope == StopScope::group && leads_group()) worker.asked.group = worker.pid;
@@ -370,23 +376,60 @@ std::vector<int> WorkerGroup::ended() {
 std::vector<pid_t> WorkerGroup::strays(const std::vector<pid_t>& others) const {
   std::vector<pid_t> out = children();
   std::set<pid_t> known(others.begin(), others.end());
-  for (const auto& [local_rank, worker] : live_) known.insert(worker.pid);
+  for (const auto& [local_rank, worker] : live_) {
+    known.insert(worker.pid);
+    for (const pid_t pid : worker.remains.pids()) known.insert(pid);
+  }
   for (const auto& [local_rank, worker] : parked_) known.insert(worker.pid);
   std::erase_if(out, [&](pid_t pid) { return known.contains(pid); });
   return out;
 }
 
-bool WorkerGroup::was_stopped(Live& worker, const StopPolicy& policy) {
-  if (worker.asked.signal != 0 || worker.killed) return !worker.killed;
-  const auto& notices = policy.notice_signals;
-  const auto status = end_of(worker.pidfd.native_handle());
-  return status && std::find(notices.begin(), notices.end(), status->signal) != notices.end();
+// By its session, or by what it has inherited.
+WorkerGroup::Live* WorkerGroup::left_by(pid_t stray, const TaskStat& stat) {
+  for (auto& [local_rank, worker] : live_)
+    if (leads_group() && stat.session == worker.pid) return &worker;
+  const auto rank = rank_by_environment(stray, cookie_);
+  const auto found = rank ? live_.find(*rank - seat_.first_rank) : live_.end();
+  return found == live_.end() ? nullptr : &found->second;
 }
 
-bool WorkerGroup::leaves_some(int local_rank, Live& worker, const std::vector<pid_t>& strays) {
-  const WorkerMark mark{leads_group() ? worker.pid : 0, worker.mark};
-  for (const pid_t fresh : worker.remains.take(strays, mark, channels_.owner(local_rank))) fence_.add(fresh);
-  for (const pid_t gone : worker.remains.reap()) fence_.remove(gone);
+void WorkerGroup::find_remains(const std::vector<int>& stopped, const std::vector<pid_t>& others) {
+  for (bool again = true; again;) {
+    again = false;
+    for (const pid_t stray : strays(others)) {
+      const auto stat = task_stat(stray);
+      Live* const worker = stat ? left_by(stray, *stat) : nullptr;
+      if (worker) {
+        worker->remains.take(stray);
+        fence_.add(stray);
+      } else if (!stat || stat->is_dead()) {
+        again |= waitpid(stray, nullptr, WNOHANG) == stray;  // of whom it was cannot be told; its children are ours now
+      }
+    }
+    for (const int local_rank : stopped) {
+      Live& worker = live_.at(local_rank);
+      worker.remains.note_owner(channels_.owner(local_rank));
+      again |= worker.remains.reap([this](pid_t pid) { fence_.remove(pid); });
+    }
+  }
+}
+
+// A worker that was dying before it was asked has ended by itself.
+bool WorkerGroup::was_stopped(Live& worker, const StopPolicy& policy) {
+  if (worker.killed) return false;
+  if (worker.asked.signal != 0 && !worker.was_dying) return true;
+  const auto status = end_of(worker.pidfd.native_handle());
+  if (!status) return false;
+  if (status->signal == SIGINT && !leads_group()) {  // from the terminal, as the keeper will say
+    worker.asked = {SIGINT, {}, *terminal_group_};
+    return true;
+  }
+  const auto& notices = policy.notice_signals;
+  return std::find(notices.begin(), notices.end(), status->signal) != notices.end();
+}
+
+bool WorkerGroup::awaits_remains(int local_rank, Live& worker) {
   if (worker.remains.empty()) return false;
   if (worker.asked.signal != 0)
     worker.remains.ask(worker.asked);
@@ -409,13 +452,14 @@ void WorkerGroup::tell_of_notice(int local_rank) {
 
 std::vector<WorkerEnd> WorkerGroup::collect(const StopPolicy& policy, const std::vector<pid_t>& others) {
   std::vector<WorkerEnd> ends;
-  std::optional<std::vector<pid_t>> left;
-  for (const int local_rank : ended()) {
+  const std::vector<int> over = ended();
+  std::vector<int> stopped;
+  for (const int local_rank : over)
+    if (was_stopped(live_.at(local_rank), policy)) stopped.push_back(local_rank);
+  if (!stopped.empty()) find_remains(stopped, others);
+  for (const int local_rank : over) {
     Live& worker = live_.at(local_rank);
-    if (was_stopped(worker, policy)) {
-      if (!left) left = strays(others);
-      if (leaves_some(local_rank, worker, *left)) continue;
-    }
+    if (!worker.killed && awaits_remains(local_rank, worker)) continue;
     fence_.remove(worker.pid);
     auto status = reap(worker.pidfd.native_handle(), leads_group() ? worker.pid : 0);
     if (!status) continue;

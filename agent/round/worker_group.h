@@ -18,6 +18,7 @@
 #include "agent/logs/worker_streams.h"
 #include "agent/prefork/worker_template.h"
 #include "agent/process/numa.h"
+#include "agent/process/process_table.h"
 #include "agent/process/worker_env.h"
 #include "agent/process/worker_fence.h"
 #include "agent/process/wrappers.h"
@@ -127,10 +128,10 @@ class WorkerGroup {
     std::filesystem::path folder = {}, stderr_log = {};  // of the round in which it was started
     WorkerPlace place = {};
     std::filesystem::path error_file = {};
-    std::vector<std::string> mark = {};  // WorkerMark::entries
     EndRequest asked = {};
-    bool killed = false;   // and what is left of it is not waited for
-    Remains remains = {};  // once it has ended
+    bool was_dying = false;  // before it was asked
+    bool killed = false;     // and what is left of it is not waited for
+    Remains remains = {};    // once it has ended
     bool notice_told = false;
   };
   struct Starting {  // what it takes to start one
@@ -139,7 +140,6 @@ class WorkerGroup {
     WorkerStreams::Streams streams;
     SpawnRequest request;
     bool may_stay;
-    std::string cookie;
   };
   Starting prepare(const WorkerCommand& command, int local_rank, bool by_template);
   int started(const Starting& one, Spawned spawned);
@@ -152,12 +152,13 @@ class WorkerGroup {
   void park(std::vector<WorkerEnd>& ends);
   void watch(Live& worker);
   std::vector<int> ended();  // local ranks that have ended and are not reaped yet
-  // Children of ours that no worker is.
+  // Children of ours that are neither workers nor what is known to be left by them.
   std::vector<pid_t> strays(const std::vector<pid_t>& others) const;
-  // Whether processes of this worker are to be waited for, though it has ended.
-  bool leaves_some(int local_rank, Live& worker, const std::vector<pid_t>& strays);
+  Live* left_by(pid_t stray, const TaskStat& stat);
+  void find_remains(const std::vector<int>& stopped, const std::vector<pid_t>& others);
+  bool awaits_remains(int local_rank, Live& worker);
   // It was asked to end, or a signal has ended it that may announce a preemption.
-  static bool was_stopped(Live& worker, const StopPolicy& policy);
+  bool was_stopped(Live& worker, const StopPolicy& policy);
   void tell_of_notice(int local_rank);
   void ask(int local_rank, Live& worker, int signal, StopScope scope, bool delivered);
   void kill_remains(Live& worker);
@@ -184,6 +185,7 @@ class WorkerGroup {
   WorkerTemplate* from_ = nullptr;
   std::set<int> replaced_;
   std::map<int, WorkerRecord> records_;
+  std::string cookie_;  // of the job
 };
 
 }  // namespace ddprun::agent

@@ -7,6 +7,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
+constexpr std::chrono::seconds kDebtMax{30};  // of time: what a flood has cost is forgotten so long after it
 using UnblockTick = std::chrono::duration<std::int64_t, std::deci>;  // many are unblocked together
 
 }  // namespace
@@ -34,7 +35,7 @@ bool FailedSources::on_silent_close(const PeerSource& source, TimePoint now) {
 }
 
 bool FailedSources::count(const PeerSource& source, Duration lifetime, Duration cost, TimePoint now) {
-  paid_at_ = std::max(paid_at_, now) + cost * limits_.core_part;
+  paid_at_ = std::min(std::max(paid_at_, now) + cost * limits_.core_part, now + kDebtMax);
   if (is_blocked(source)) return false;
   Failures* const failures = remember(source, now);
   if (!failures || blocked_.size() >= limits_.failed_sources_max) return false;
