@@ -37,13 +37,20 @@ bool ask(pid_t pid, pid_t parent, int signal) {
 
 }  // namespace
 
-std::set<pid_t> ask_below_wrapper(pid_t pid, int signal) {
-  std::set<pid_t> asked;
-  if (!starts_another(pid)) return asked;
+std::vector<BelowWrapper> below_wrapper(pid_t pid) {
+  std::vector<BelowWrapper> out;
+  if (!starts_another(pid)) return out;
   for (const pid_t child : children_of(pid)) {
-    asked.merge(ask_below_wrapper(child, signal));
-    if (ask(child, pid, signal)) asked.insert(child);
+    out.push_back({child, pid});
+    for (const BelowWrapper& below : below_wrapper(child)) out.push_back(below);
   }
+  return out;
+}
+
+std::set<pid_t> signal_below(const std::vector<BelowWrapper>& all, int signal) {
+  std::set<pid_t> asked;
+  for (const BelowWrapper& one : all)
+    if (ask(one.pid, one.parent, signal)) asked.insert(one.pid);
   return asked;
 }
 

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <set>
+#include <vector>
 
 namespace ddprun::agent {
 
@@ -10,9 +11,13 @@ namespace ddprun::agent {
 // process alone; its whole group. Whoever is left when the rank process has ended is asked then.
 enum class StopScope { automatic, rank, group };
 
-// Sends the signal to what the process has started if it is such a program, and so on below it, and returns whom. It is
-// known by the file it executes: a script by its shell. Below other programs nobody is asked: their children are
-// theirs, as a data loader's.
-std::set<pid_t> ask_below_wrapper(pid_t pid, int signal);
+// What a process has started if it is such a program, and so on below it, parents first. It is known by the file it
+// executes: a script by its shell. Below other programs nobody is named: their children are theirs, as a data loader's.
+struct BelowWrapper {
+  pid_t pid, parent;
+};
+std::vector<BelowWrapper> below_wrapper(pid_t pid);
+// Sends the signal to those that still have that parent, and returns them.
+std::set<pid_t> signal_below(const std::vector<BelowWrapper>& all, int signal);
 
 }  // namespace ddprun::agent

@@ -324,9 +324,12 @@ void WorkerGroup::ask(int local_rank, Live& worker, int signal, StopScope scope,
   if (worker.asked.signal == signal) return;
   worker.remains.note_owner(channels_.owner(local_rank));
   worker.asked = {signal, {}, delivered ? terminal_group_.value_or(0) : 0};
-  if (!delivered && scope == StopScope::automatic) worker.asked.inside = ask_below_wrapper(worker.pid, signal);
   if (!delivered && scope == StopScope::group && leads_group()) worker.asked.group = worker.pid;
-  if (!delivered) send(worker.asked.group != 0 ? -worker.pid : worker.pid, signal);
+  if (!delivered) {  // a shell first: it prints a line for a child that a signal has ended
+    const auto below = scope == StopScope::automatic ? below_wrapper(worker.pid) : std::vector<BelowWrapper>{};
+    send(worker.asked.group != 0 ? -worker.pid : worker.pid, signal);
+    worker.asked.inside = signal_below(below, signal);
+  }
   worker.remains.ask(worker.asked);
 }
 
