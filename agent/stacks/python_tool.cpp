@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,15 +49,27 @@ std::string find_in(const std::vector<std::string>& folders, const std::string& 
   return "";
 }
 
+// It is ours or root's, and nobody else may change it.
+bool is_safe(const std::string& path) {
+  struct stat of {};
+  if (stat(path.c_str(), &of) != 0 || (of.st_uid != 0 && of.st_uid != geteuid())) return false;
+  return !(of.st_mode & S_IWOTH) && (!(of.st_mode & S_IWGRP) || of.st_uid == 0 || of.st_gid == getegid());
+}
+
 // As the shell that started it found it: a virtual environment's python is a link, which /proc/<pid>/exe resolves.
 std::string folder_of_first_word(pid_t pid) {
   const fs::path entry = table_entry(pid);
   const std::string line = file_content(entry / "cmdline");
   const std::string word = line.substr(0, line.find('\0'));
   std::error_code error;
-  if (word.find('/') != word.npos) return (fs::read_symlink(entry / "cwd", error) / word).parent_path();
   const std::string path = environment_value(split(file_content(entry / "environ"), '\0'), "PATH");
-  return word.empty() ? "" : fs::path(find_in(folders_of(path), word)).parent_path().string();
+  fs::path file;
+  if (word.find('/') != word.npos)
+    file = fs::read_symlink(entry / "cwd", error) / word;
+  else if (!word.empty())
+    file = find_in(folders_of(path), word);
+  // A process may give itself any name.
+  return !file.empty() && fs::equivalent(file, entry / "exe", error) ? file.parent_path().string() : "";
 }
 
 bool has_libpython(pid_t pid) {
@@ -237,7 +250,12 @@ PythonTool find_python_tool(const PythonProcess& process, const std::vector<std:
     if (std::find(folders.begin(), folders.end(), folder) == folders.end()) folders.push_back(folder);
   searched += folders.empty() ? "" : "; " + listed(folders, "and");
   for (const char* name : {"py-spy", "pystack"})
-    if (const std::string file = find_in(folders, name); !file.empty()) return tool_at(file, searched);
+    for (const std::string& folder : folders) {
+      const std::string file = folder + "/" + name;
+      if (!is_program(file)) continue;
+      if (is_safe(file) && is_safe(folder)) return tool_at(file, searched);
+      searched += "; " + file + " is not run, as another user may change it";
+    }
   return {{}, searched};
 }
 

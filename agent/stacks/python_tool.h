@@ -25,6 +25,7 @@ struct PythonTool {
 };
 
 // py-spy, else pystack: PYSPY_BIN of `environment` (NAME=value), the interpreter's folders, then PATH of `environment`.
+// In folders only what root or we own and nobody else may change: it runs with our rights.
 PythonTool find_python_tool(const PythonProcess& process, const std::vector<std::string>& environment);
 
 struct ToolResult {

@@ -268,11 +268,20 @@ Reporter::Noticed Reporter::notice_of(const rendezvous::Failure& failure) const 
   return {failure.round, record.ended_at, record.ended_at_wall, memory_before_};
 }
 
+// The last line of a traceback, which is shown only when the job has failed: other lines are on the console.
+std::string Reporter::held_back(const rendezvous::Failure& failure) const {
+  if (failure.status.code == 0) return {};
+  const std::vector<std::string> lines = pipes_.last_lines(failure.round, failure.rank);
+  const auto begins = [](const std::string& line) {
+    return line.find("Traceback (most recent call last)") != line.npos;
+  };
+  if (std::none_of(lines.begin(), lines.end(), begins)) return {};
+  return printable_line(last_line_to_compare(lines), kReasonMax);
+}
+
 void Reporter::restarting(const rendezvous::Failure& failure, const std::string& reason) {
   const TimePoint started_at = workers_.records().at(failure.local_rank).started_at;
-  std::string why;
-  if (failure.status.code != 0)
-    why = printable_line(last_line_to_compare(pipes_.last_lines(failure.round, failure.rank)), kReasonMax);
+  const std::string why = held_back(failure);
   pipes_.print("ddprun: " + headline(failure, notice_of(failure).at - started_at) + (why.empty() ? "" : ": " + why) +
                "; " + reason + ".\n");
 }

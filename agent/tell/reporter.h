@@ -117,6 +117,7 @@ class Reporter {
   FailureReport report_of(const rendezvous::Outcome& outcome) const;
   std::string named(const std::vector<int>& local_ranks) const;
   Clues clues_of(const rendezvous::Failure& failure) const;
+  std::string held_back(const rendezvous::Failure& failure) const;
   std::string core_in_words(const rendezvous::Failure& failure, const WorkerRecord& record) const;
   void write_own_error_file(const FailureReport& report, const std::string& worker_content);
   std::string error_content(const WorkerRecord& record) const;

@@ -22,6 +22,21 @@ std::string in_words(Duration time) {
 
 std::string count_of(int used, const RestartLimit& limit) { return std::to_string(used) + " of " + to_text(limit); }
 
+// "step 12 of 9" and "step 7 of 9" are equal.
+std::string without_digits(std::string text) {
+  std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
+  return text;
+}
+
+// Nobody has told anything by which it could be compared.
+bool is_silent(const ChargedFailure& failure) {
+  return failure.status.code != 0 && failure.last_line.empty() && !failure.reported;
+}
+
+bool about_equal(Duration a, Duration b) {
+  return std::max(a, b) - std::min(a, b) <= std::max<Duration>(std::max(a, b) / 10, std::chrono::seconds(1));
+}
+
 // Empty if neither its exit code nor its class decides.
 std::string why_final(const ChargedFailure& failure) {
   if (failure.kind == FailureClass::usage)
@@ -44,7 +59,8 @@ Ledger::Ledger(const RestartPolicy& policy, TimePoint now, std::uint64_t jitter_
 Ruling Ledger::charge_failure(const ChargedFailure& failure, TimePoint now) {
   ++changes_;
   const bool same_again = record_.last_failure == failure.status;
-  const bool same_line = same_again && !failure.last_line.empty() && record_.last_line == failure.last_line;
+  const std::string same = same_again ? why_same(failure) : "";
+  silent_after_ = is_silent(failure) ? std::optional(failure.ran) : std::nullopt;
   record_.repeats = same_again ? record_.repeats + 1 : 0;
   record_.last_failure = failure.status;
   record_.last_line = failure.last_line;
@@ -52,7 +68,7 @@ Ruling Ledger::charge_failure(const ChargedFailure& failure, TimePoint now) {
   if (failure.progressed) credit(failure.ran);
   if (!failure.by_rule)
     if (std::string why = why_final(failure); !why.empty()) return end(std::move(why), true);
-  if (std::string why = why_ended(failure, same_again, same_line, now); !why.empty()) return end(std::move(why), false);
+  if (std::string why = why_ended(failure, same, now); !why.empty()) return end(std::move(why), false);
   ++record_.counts.of(failure.kind);
   charge(failure.kind, now);
   const Pool pool = pool_of(failure.kind);
@@ -60,15 +76,27 @@ Ruling Ledger::charge_failure(const ChargedFailure& failure, TimePoint now) {
           "restart " + count_of(used(pool, now), pool.limit) + (pool.only ? " after " + name_of(*pool.only) : "")};
 }
 
-std::string Ledger::why_ended(const ChargedFailure& failure, bool same_again, bool same_line, TimePoint now) const {
+std::string Ledger::why_same(const ChargedFailure& failure) const {
+  if (!failure.progressed) return "the same failure twice in a row before any progress";
+  if (!failure.last_line.empty()) {
+    if (record_.last_line == failure.last_line)
+      return "the same failure twice in a row, with the same last line of stderr";
+    if (!record_.last_line.empty() && without_digits(record_.last_line) == without_digits(failure.last_line))
+      return "the same failure twice in a row, with the same last line of stderr but for numbers";
+  }
+  if (is_silent(failure) && silent_after_ && about_equal(*silent_after_, failure.ran))
+    return "the same exit code twice in a row, at the same age and without a word on stderr";
+  return {};
+}
+
+std::string Ledger::why_ended(const ChargedFailure& failure, const std::string& same, TimePoint now) const {
   if (const Pool pool = pool_of(failure.kind); pool.limit.most == 0)
     return "no restarts are allowed " +
            (pool.only ? "after " + name_of(*pool.only) + " (--restart-limits)" : std::string("(--max-restarts 0)"));
   if (!failure.by_rule) {
     if (failure.status.start_error != 0) return "it could not be started";
     if (failure.status.stuck) return "new workers would wait for the same device or file server";
-    if (same_again && !failure.progressed) return "the same failure twice in a row before any progress";
-    if (same_line) return "the same failure twice in a row, with the same last line of stderr";
+    if (!same.empty()) return same;
   }
   return why_used_up(failure.kind, now);
 }

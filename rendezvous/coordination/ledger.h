@@ -2,8 +2,9 @@
 //
 // A value, held only by the coordinator. The same failure twice (same exit code or signal, whatever the rank) before
 // any progress ends the job at once: a broken script should fail fast. So it does after hours, if nothing reports the
-// workers' progress and both ended with the same last line of stderr. If the same failure returns after progress, the
-// restart waits with exponential back-off and jitter, in case the cause (a full disk, a lost mount) comes and goes.
+// workers' progress and both ended with the same last line of stderr, but for numbers, or at the same age without any.
+// If the same failure returns after progress, the restart waits with exponential back-off and jitter, in case the cause
+// (a full disk, a lost mount) comes and goes.
 //
 // Every restart after a failure is a charge against a limit: --max-restarts for all classes together, or the class's
 // own. A charge counts until its limit's time has passed or, where that has none, until progress has earned it back.
@@ -53,6 +54,7 @@ struct ChargedFailure {
   Duration ran = {};           // how long all its workers ran
   std::string last_line = {};  // Failure::last_line
   bool by_rule = false;        // a rule says restart: only limits can refuse it
+  bool reported = false;       // workers have told of their progress
 };
 
 struct Ruling {
@@ -97,7 +99,9 @@ class Ledger {
   bool is_in(const Pool& pool, FailureClass kind) const;
   int used(const Pool& pool, TimePoint now) const;
   void charge(FailureClass kind, TimePoint now);
-  std::string why_ended(const ChargedFailure& failure, bool same_again, bool same_line, TimePoint now) const;
+  // Why it is the failure of before, which another round would only repeat; or empty.
+  std::string why_same(const ChargedFailure& failure) const;
+  std::string why_ended(const ChargedFailure& failure, const std::string& same, TimePoint now) const;
   std::string why_used_up(FailureClass kind, TimePoint now) const;
   Ruling end(std::string reason, bool final);
   Duration backoff();
@@ -108,6 +112,7 @@ class Ledger {
   std::vector<Dated> charges_;  // oldest first
   int changes_ = 0;
   int learned_round_ = 0;
+  std::optional<Duration> silent_after_;  // how long the last round ran, if it failed without a word; not in the record
 };
 
 // What the next start of the job begins with: after its own failure, with all restarts.

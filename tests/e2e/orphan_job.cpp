@@ -15,8 +15,8 @@ using Clock = std::chrono::steady_clock;
 
 OrphanJob::OrphanJob(const OrphanPlan& plan)
     : plan_(plan),
-      command_(words(), {.cwd = folder_.path(),
-                         .env = {{"PET_STOP_GRACE", "1"}},  // some descendants are deaf
+      command_(words(), {.env = {{"PET_STOP_GRACE", "1"}},  // some descendants are deaf
+                         .cwd = folder_.path(),
                          .terminal = plan.terminal}) {}
 
 OrphanJob::~OrphanJob() {

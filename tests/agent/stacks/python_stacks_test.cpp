@@ -49,11 +49,39 @@ TEST_CASE("py-spy is taken from PYSPY_BIN, from beside the interpreter, from PAT
   CHECK(found(path) == in_path);
   const std::string beside = add("bin/py-spy");
   CHECK(found(path) == beside);
+  for (const fs::path& shared : {fs::path(beside), folder / "bin"}) {  // it would run with our rights
+    fs::permissions(shared, fs::perms::others_write, fs::perm_options::add);
+    CHECK(found(path) == in_path);
+    CHECK_THAT(find_python_tool(process, {}).searched, Contains(beside + " is not run, as another user may change it"));
+    fs::permissions(shared, fs::perms::others_write, fs::perm_options::remove);
+  }
   const std::string chosen = add("chosen/spy");
   CHECK(found({path[0], "PYSPY_BIN=" + chosen}) == chosen);
   CHECK(found({path[0], "PYSPY_BIN=/nowhere/py-spy"}) == beside);
   CHECK_THAT(find_python_tool(process, {"PYSPY_BIN=/nowhere/py-spy"}).searched,
              StartsWith("PYSPY_BIN=/nowhere/py-spy; "));
+}
+
+TEST_CASE("a process that calls itself by a file elsewhere brings no tool from there", "[stacks]") {
+  const TempFolder folder;
+  fs::create_symlink("/bin/sleep", folder / "python3");
+  const auto folders_of = [&](const std::string& name) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      if (chdir(folder.path().c_str()) == 0)
+        execl(kPython.c_str(), name.c_str(), "-c", "import time; time.sleep(600)", nullptr);
+      _exit(1);
+    }
+    std::vector<std::string> found;
+    eventually([&] { return !(found = python_process(pid).bin_folders).empty(); }, kLimit);
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    return found;
+  };
+  if (!has_python()) return skip("there is no Python");
+  const auto own = folders_of("./python3");
+  CHECK(std::find(own.begin(), own.end(), folder.path().string()) == own.end());
+  CHECK(folders_of(kPython).front() == fs::path(kPython).parent_path());
 }
 
 TEST_CASE("what the tool prints is taken, and its failure is told with what it said first", "[stacks]") {

@@ -44,7 +44,7 @@ TEST_CASE("another failure, or the same one after progress, is restarted", "[led
   CHECK(charge(ledger, code_1, false, t0).restart_at);
   CHECK(charge(ledger, killed, false, t0).restart_at);
   CHECK(charge(ledger, code_1, false, t0).restart_at);
-  CHECK(charge(ledger, code_1, true, t0).restart_at);
+  CHECK(charge(ledger, code_1, true, t0, "reset").restart_at);
 }
 
 TEST_CASE("the same exit code with the same last line ends the job after progress, too", "[ledger]") {
@@ -55,14 +55,30 @@ TEST_CASE("the same exit code with the same last line ends the job after progres
   CHECK(second.reason == "the same failure twice in a row, with the same last line of stderr");
 }
 
-TEST_CASE("after progress, another last line, another code or none to compare is another failure", "[ledger]") {
+TEST_CASE("after progress, another last line, another code or none to compare with is another failure", "[ledger]") {
   Ledger ledger({.max_restarts = 9}, t0);
   CHECK(charge(ledger, code_1, true, t0, "KeyError: 'lr'").restart_at);
   CHECK(charge(ledger, code_1, true, t0, "ConnectionError: reset").restart_at);
   CHECK(charge(ledger, {.code = 2}, true, t0, "ConnectionError: reset").restart_at);
   CHECK(charge(ledger, code_1, true, t0, "ConnectionError: reset").restart_at);  // not twice in a row
   CHECK(charge(ledger, code_1, true, t0).restart_at);
-  CHECK(charge(ledger, code_1, true, t0).restart_at);
+}
+
+TEST_CASE("lines that differ in numbers, and silence at the same age, are the same failure again", "[ledger]") {
+  Ledger ledger({.max_restarts = 9}, t0);
+  CHECK(charge(ledger, code_1, true, t0, "ValueError: bad label 10 at row 77").restart_at);
+  CHECK(charge(ledger, code_1, true, t0, "ValueError: bad label 1 at row 1234").reason ==
+        "the same failure twice in a row, with the same last line of stderr but for numbers");
+
+  const auto silent = [&](int code, Duration ran, bool reported = false) {
+    const ExitStatus status{.code = code};
+    return ledger.charge_failure({.status = status, .progressed = true, .ran = ran, .reported = reported}, t0);
+  };
+  CHECK(silent(5, 100s).restart_at);
+  CHECK(silent(5, 200s).restart_at);        // at another age
+  CHECK(silent(5, 200s, true).restart_at);  // its steps may have gone on from a snapshot
+  CHECK(silent(5, 200s).restart_at);
+  CHECK(silent(5, 190s).reason == "the same exit code twice in a row, at the same age and without a word on stderr");
 }
 
 TEST_CASE("another coordinator knows the last line, too", "[ledger]") {
