@@ -13,6 +13,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "agent/process/process.h"
+#include "rendezvous/base/handler_time.h"
 
 namespace ddprun::agent {
 namespace {
@@ -94,6 +95,7 @@ Fd ShellCommand::open_output() {
 }
 
 void ShellCommand::start(OnEnd on_end) {
+  const MayWait until_it_is_executed;
   const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   const Fd output = keep_output_ ? open_output() : Fd();
   SpawnRequest request{"/bin/sh", {"sh", "-c", text_}, environment_};
