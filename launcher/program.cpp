@@ -62,36 +62,6 @@ Program with_arguments(const std::string& path, std::vector<std::string> argv, c
                        : "Give its path, such as ./" + word + ".");
 }
 
-Program look_up(const Config& config, const SearchContext& here) {
-  const std::string& word = config.program.front();
-  const auto by_python = [&](std::vector<std::string> words) {
-    const std::string interpreter = python(here);
-    words.insert(words.begin(), {interpreter, "-u"});
-    Program program = with_arguments(interpreter, std::move(words), config);
-    program.by_python = true;
-    return program;
-  };
-  if (config.run_path) {
-    must_be_file(word, here);
-    return by_python({word});
-  }
-  if (config.module) return by_python({"-m", word});
-
-  if (has_slash(word)) {
-    const FileKind kind = must_be_file(word, here);
-    if (config.no_python && !kind.executable)
-      throw UsageError("cannot start " + word, "it has no run permission",
-                       "Run chmod +x on it, or leave out --no-python.");
-    const bool script = !config.no_python && (ends_in_py(word) || !kind.executable);
-    return script ? by_python({word}) : with_arguments(word, {word}, config);
-  }
-  const FileKind kind = here.kind_of(word);
-  if (!config.no_python && kind.exists && !kind.folder && (ends_in_py(word) || !kind.executable))
-    return by_python({word});
-  if (const auto found = in_path_or_beside(word, here)) return with_arguments(*found, {word}, config);
-  not_found(word);
-}
-
 // "virtual", "conda", or empty where ddprun is in the bin folder of neither.
 std::string own_environment_kind(const SearchContext& here) {
   const std::string environment = here.own_folder.substr(0, here.own_folder.rfind('/'));
@@ -122,6 +92,34 @@ std::string described(const Interpreter& interpreter) {
   return "Python: " + path + interpreter.why + ".";
 }
 
-Program find_program(const Config& config, const SearchContext& here) { return look_up(config, here); }
+Program find_program(const Config& config, const SearchContext& here) {
+  const std::string& word = config.program.front();
+  const auto by_python = [&](std::vector<std::string> words) {
+    const std::string interpreter = python(here);
+    words.insert(words.begin(), {interpreter, "-u"});
+    Program program = with_arguments(interpreter, std::move(words), config);
+    program.by_python = true;
+    return program;
+  };
+  if (config.run_path) {
+    must_be_file(word, here);
+    return by_python({word});
+  }
+  if (config.module) return by_python({"-m", word});
+
+  if (has_slash(word)) {
+    const FileKind kind = must_be_file(word, here);
+    if (config.no_python && !kind.executable)
+      throw UsageError("cannot start " + word, "it has no run permission",
+                       "Run chmod +x on it, or leave out --no-python.");
+    const bool script = !config.no_python && (ends_in_py(word) || !kind.executable);
+    return script ? by_python({word}) : with_arguments(word, {word}, config);
+  }
+  const FileKind kind = here.kind_of(word);
+  if (!config.no_python && kind.exists && !kind.folder && (ends_in_py(word) || !kind.executable))
+    return by_python({word});
+  if (const auto found = in_path_or_beside(word, here)) return with_arguments(*found, {word}, config);
+  not_found(word);
+}
 
 }  // namespace ddprun::launcher

@@ -40,7 +40,7 @@ TEST_CASE("whatever stops a job, what its workers have started saves, behind wha
   INFO(how);
   const TempFolder folder;
   folder.write("saves", kSaves, true);
-  const std::string max_run = how == "--max-run" ? "--max-run=3s" : "--max-run=600s";
+  const std::string max_run = how == "--max-run" ? "--max-run=6s" : "--max-run=600s";
   Command job(job_of({"--nproc-per-node=6", "--max-restarts=0", "--rdzv-id=wrapped", "--stop-grace=60", max_run,
                       "--no-python", "sh", "-c", kWays}),
               {.cwd = folder.path()});
@@ -121,7 +121,7 @@ TEST_CASE("Ctrl-C is one SIGINT, from a terminal or by kill, and a program ends 
 }
 
 TEST_CASE("a worker that takes no notice of Ctrl-C gets SIGTERM after half of the grace", "[stop]") {
-  Command job(job_of({"--stop-grace=2", "--no-python", "sh", "-c",
+  Command job(job_of({"--stop-grace=6", "--no-python", "sh", "-c",
                       "trap '' INT; trap 'echo asked; exit 0' TERM; echo up; while :; do sleep 0.05; done"}));
   job.wait_for_output("up", kLimit);
   job.kill(SIGINT);
