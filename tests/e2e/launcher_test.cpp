@@ -328,6 +328,16 @@ TEST_CASE("a job whose output nobody reads any more ends with one line, and is n
   CHECK(has(ended.err, "ddprun: nobody reads the output any more: the job ends.\n"));
 }
 
+TEST_CASE("where nobody reads the output, a failure that has another cause is one as any other") {
+  const std::string nobody_reads =
+      "import os, sys; r, w = os.pipe(); os.dup2(w, 1); os.close(r); os.execv(sys.argv[1], sys.argv[1:])";
+  const Ended ended = run({"python3", "-c", nobody_reads, ddprun_program(), "--max-restarts=1", "--no-python", "sh",
+                           "-c", "echo no such label >&2; exit 3"},
+                          kLimit);
+  CHECK(ended == exited(1));
+  CHECK(has(ended.err, "restart 1 of 1"));
+}
+
 TEST_CASE("a broken pipe of a program's own is a failure as any other") {
   const Ended ended = run(job_of({"--max-restarts=1", "--no-python", "bash", "-c", "kill -PIPE $$"}), kLimit);
   CHECK(ended == exited(1));
