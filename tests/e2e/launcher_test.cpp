@@ -323,7 +323,7 @@ TEST_CASE("a job whose output nobody reads any more ends with one line, and is n
                                " | head -n 1; exit ${PIPESTATUS[0]}"},
                           kLimit);
   CHECK(ended == exited(128 + SIGPIPE));
-  CHECK(ended.out == "x\n");
+  CHECK(count(ended.out, "\n") == 1);  // of two ranks, perhaps
   CHECK(lines_of_ours(ended.err) == 1);
   CHECK(has(ended.err, "ddprun: nobody reads the output any more: the job ends.\n"));
 }
