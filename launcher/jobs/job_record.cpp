@@ -1,6 +1,5 @@
 #include "launcher/jobs/job_record.h"
 
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 
 #include "agent/process/regular_file.h"
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/random_name.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {
@@ -19,15 +19,6 @@ constexpr std::size_t kFileMax = std::size_t{16} << 20;
 constexpr int kTries = 20;
 constexpr std::size_t kSuffix = 6;
 constexpr std::size_t kShownIds = 8;
-
-std::string random_suffix() {
-  constexpr std::string_view kLetters = "0123456789abcdefghijklmnopqrstuvwxyz";
-  unsigned char bytes[kSuffix] = {};
-  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) throw Error("cannot name a job", "no random bytes");
-  std::string out;
-  for (const unsigned char byte : bytes) out += kLetters[byte % kLetters.size()];
-  return out;
-}
 
 const char* scheme(Place place) {
   switch (place) {
@@ -72,6 +63,10 @@ std::optional<Place> place_named(const std::string& name) {
 
 std::string text_of(const Handle& handle) { return std::string(scheme(handle.place)) + "://" + handle.id; }
 
+std::string text_of(const nlohmann::json& content) {
+  return content.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 nlohmann::json JobRecord::read(const char* file) const {
   auto content = nlohmann::json::parse(read_text(file), nullptr, false);
   return content.is_discarded() ? nlohmann::json() : content;
@@ -80,11 +75,11 @@ nlohmann::json JobRecord::read(const char* file) const {
 std::string JobRecord::read_text(const char* file) const { return agent::beginning_of_file(path(file), kFileMax); }
 
 void JobRecord::write(const char* file, const nlohmann::json& content) const {
-  write_text(file, content.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_text(file, text_of(content));
 }
 
 void JobRecord::write_text(const char* file, const std::string& text) const {
-  if (!agent::replace_file(path(file), text))
+  if (!agent::replace_file(path(file), text, agent::Readers::owner))
     throw Error("cannot write " + path(file).string(), std::strerror(errno),
                 "The job's record needs a folder with room: XDG_STATE_HOME names another one.");
 }
@@ -101,7 +96,7 @@ JobRecord make_record(const fs::path& records, const std::string& job_name) {
   std::error_code failed;
   fs::create_directories(records, failed);
   for (int i = 0; i < kTries && !failed; ++i) {
-    const fs::path folder = records / (job_name + "-" + random_suffix());
+    const fs::path folder = records / (job_name + "-" + random_letters(kSuffix));
     if (mkdir(folder.c_str(), 0700) == 0) return JobRecord(folder);
     if (errno != EEXIST) failed = std::error_code(errno, std::generic_category());
   }
