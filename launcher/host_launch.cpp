@@ -1,6 +1,5 @@
 #include "launcher/host_launch.h"
 
-
 #include <csignal>
 #include <filesystem>
 

@@ -157,8 +157,7 @@ class JobRun {
       copies_.emplace_back(std::move(out), STDOUT_FILENO, log);
       copies_.emplace_back(std::move(err), STDERR_FILENO, log);
     }
-    process_ =
-        start_job_process(request_.ddprun, argv, variables, log ? out_end.get() : 1, log ? err_end.get() : 2);
+    process_ = start_job_process(request_.ddprun, argv, variables, log ? out_end.get() : 1, log ? err_end.get() : 2);
     wipe_tokens(variables, request_.environment);
     out_end.reset();
     err_end.reset();
@@ -233,9 +232,7 @@ class JobRun {
     await_files();
   }
 
-  void await_files() {
-    await_files_since(Clock::now());
-  }
+  void await_files() { await_files_since(Clock::now()); }
 
   void await_files_since(TimePoint begin) {
     const Duration waited = Clock::now() - begin;

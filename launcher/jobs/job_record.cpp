@@ -74,9 +74,7 @@ nlohmann::json JobRecord::read(const char* file) const {
 
 std::string JobRecord::read_text(const char* file) const { return agent::beginning_of_file(path(file), kFileMax); }
 
-void JobRecord::write(const char* file, const nlohmann::json& content) const {
-  write_text(file, text_of(content));
-}
+void JobRecord::write(const char* file, const nlohmann::json& content) const { write_text(file, text_of(content)); }
 
 void JobRecord::write_text(const char* file, const std::string& text) const {
   if (!agent::replace_file(path(file), text, agent::Readers::owner))

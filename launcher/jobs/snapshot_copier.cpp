@@ -73,9 +73,8 @@ struct SnapshotLook::Shared {
 };
 
 SnapshotLook::SnapshotLook(fs::path path)
-    : shared_(std::make_shared<Shared>(std::move(path))), thread_([](const std::string& text) {
-        print_line(stderr, "ddprun run: " + text + ".");
-      }) {}
+    : shared_(std::make_shared<Shared>(std::move(path))),
+      thread_([](const std::string& text) { print_line(stderr, "ddprun run: " + text + "."); }) {}
 
 void SnapshotLook::begin() {
   const auto work = [shared = shared_, number = ++begun_]() -> std::string {
@@ -182,7 +181,8 @@ void SnapshotCopier::cut(const std::string& why) {
 }
 
 void SnapshotCopier::over_limit() {
-  cut("has not ended within " + duration_text(std::chrono::duration<double>(copy_.limit).count()) + " (snapshot.limit)");
+  cut("has not ended within " + duration_text(std::chrono::duration<double>(copy_.limit).count()) +
+      " (snapshot.limit)");
 }
 
 void SnapshotCopier::leave_alone() { ended("is held by the kernel"); }

@@ -77,7 +77,8 @@ class ProgramSpawn {
 
   void give(const Fd& fd, int as) { posix_spawn_file_actions_adddup2(&files_, fd.get(), as); }
   int start(pid_t& pid, const std::vector<std::string>& words) {
-    return posix_spawnp(&pid, words[0].c_str(), &files_, &attributes_, words_for_exec(words).data(), environment_without_token().data());
+    return posix_spawnp(&pid, words[0].c_str(), &files_, &attributes_, words_for_exec(words).data(),
+                        environment_without_token().data());
   }
 
  private:

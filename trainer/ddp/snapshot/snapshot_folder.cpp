@@ -195,7 +195,8 @@ void SnapshotFolder::begin(std::int64_t generation) {
     const std::string partial = policy_.path.substr(policy_.path.rfind('/') + 1) + ".writing.";
     for (const std::string& name : files_.names(folder_))
       if (name.starts_with(partial)) files_.remove(folder_ + "/" + name);
-    write_and_rename(files_, policy_.path + ".generation", temporary_name(policy_.path), std::to_string(generation) + "\n");
+    write_and_rename(files_, policy_.path + ".generation", temporary_name(policy_.path),
+                     std::to_string(generation) + "\n");
     files_.sync_folder(folder_);
     if (newest_) keep_as_best(*newest_);  // an earlier process was killed before it could
   } catch (const std::system_error& error) {
