@@ -4,7 +4,7 @@
 
 #include "agent/agent.h"
 #include "agent/channel/channel_user.h"
-#include "agent/copies/memory_relief.h"
+#include "agent/tell/memory_relief.h"
 #include "rendezvous/base/handler_time.h"
 
 namespace ddprun::agent {

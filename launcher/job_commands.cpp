@@ -269,6 +269,8 @@ int list_jobs(const JobWords& words) {
 }
 
 int execute(const JobWords& words) {
+  const bool needs_token = words.command == "run" || words.command == "submit" || !words.access.empty();
+  if (!needs_token) wipe_token_variable();  // schedulers' programs do not either
   if (words.command == "run") return run_file(words);
   if (words.command == "submit") return submit_file(words);
   if (words.command == "log") return show_log(words);

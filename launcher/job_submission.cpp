@@ -124,6 +124,7 @@ nlohmann::json kubernetes_place(const LoadedJob& loaded, const std::string& id) 
 
 void submit_checked(const LoadedJob& loaded, const JobRecord& record, Place place) {
   nlohmann::json submitted = record.read("submitted.json");
+  if (place == Place::slurm || place == Place::kubernetes) wipe_token_variable();  // the job makes one of its own
   if (place == Place::slurm) {
     record.write_text("job.sbatch", slurm_script(loaded.job, record.folder(), own_program()));
     submitted["place_id"] = submit_to_slurm(record.path("job.sbatch"));

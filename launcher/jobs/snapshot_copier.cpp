@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "agent/process/exit_status.h"
-#include "launcher/view/units.h"
 #include "rendezvous/base/print_line.h"
 #include "rendezvous/base/spelling.h"
 
@@ -23,6 +22,11 @@ std::string stamp(const fs::path& path) {
   if (stat(path.c_str(), &status) != 0) return {};
   return std::to_string(status.st_mtim.tv_sec) + "." + std::to_string(status.st_mtim.tv_nsec) + "/" +
          std::to_string(status.st_size) + "/" + std::to_string(status.st_ino) + ";";
+}
+
+std::string in_words(Duration time) {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+  return ms < 10'000 ? std::to_string(ms) + " ms" : std::to_string(ms / 1000) + " s";
 }
 
 std::string problem_in(const std::optional<rendezvous::ExitStatus>& status, const std::string& last_line) {
@@ -180,10 +184,7 @@ void SnapshotCopier::cut(const std::string& why) {
   after(kKillLimit, &SnapshotCopier::leave_alone);
 }
 
-void SnapshotCopier::over_limit() {
-  cut("has not ended within " + duration_text(std::chrono::duration<double>(copy_.limit).count()) +
-      " (snapshot.limit)");
-}
+void SnapshotCopier::over_limit() { cut("has not ended within " + in_words(copy_.limit) + " (snapshot.limit)"); }
 
 void SnapshotCopier::leave_alone() { ended("is held by the kernel"); }
 

@@ -250,7 +250,7 @@ TEST_CASE("a copy of the snapshot that takes longer than its limit is ended, and
   const Desk desk(shell_job_file(kOneSaves + "echo 1 >run.pt", kStores + "store = 'sleep 1000'\nlimit = '200ms'\n"));
   const Ended ended = desk.ddprun({"run", "job.toml"});
   CHECK(ended == exited(73));
-  CHECK(has(ended.err, "the snapshot was not stored: the command has not ended within 0.2 s (snapshot.limit).\n"));
+  CHECK(has(ended.err, "the snapshot was not stored: the command has not ended within 200 ms (snapshot.limit).\n"));
 
   const Desk asked(shell_job_file("trap 'echo 1 >run.pt; exit 0' TERM; " + kWaits,
                                   kStores + "store = 'sleep 0.3; cp {path} stored'\n"));
@@ -299,4 +299,16 @@ TEST_CASE("ddprun run with a token is hidden from processes of its user", "[jobs
     CHECK(ended == exited(0));
     CHECK(ended.out == (has_token ? "0\n65534\n" : "65534\n65534\n"));
   }
+}
+
+TEST_CASE("a scheduler's programs do not get the token", "[jobs]") {
+  const Desk desk(shell_job_file("true"));
+  desk.folder().write("sbatch", "#!/bin/sh\necho token \"$DDPRUN_TOKEN\" >got\necho 17\n");
+  fs::permissions(desk / "sbatch", fs::perms::owner_all);
+  CommandOptions options = desk.options();
+  options.env["DDPRUN_TOKEN"] = "0123456789abcdef0123456789abcdef";
+  options.env["PATH"] = desk.folder().path().string() + ":" + std::getenv("PATH");
+  const Ended ended = run(job_of({"submit", "--to", "slurm", "job.toml"}), kLimit, options);
+  CHECK(ended == exited(0));
+  CHECK(read_file(desk / "got") == "token \n");
 }

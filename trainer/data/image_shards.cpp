@@ -11,7 +11,7 @@
 
 #include "ddprun/sharded_dataset.h"
 #include "rendezvous/base/error.h"
-#include "trainer/ddp/snapshot/replace_file.h"
+#include "rendezvous/base/random_name.h"
 
 namespace ddprun::train {
 namespace {
@@ -108,7 +108,15 @@ void write_image_shards(const ImageSplits& images, const ImageShards& about, con
   if (error) throw Error("cannot make the folder " + folder, error.message(), "Name another one.");
   write_split(images.train, train_shards(folder), shard_bytes);
   write_split(images.test, test_shards(folder), shard_bytes);
-  replace_file(about_path(folder), {images_json(about)}, "the sizes of the images");
+  const std::string path = about_path(folder), temporary = temporary_name(path);
+  std::ofstream file(temporary, std::ios::binary);
+  file << images_json(about);
+  file.close();
+  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
+    const std::string why = std::strerror(errno);
+    std::remove(temporary.c_str());
+    throw Error("cannot write " + path, why, "Free some space there, or name another folder.");
+  }
 }
 
 ImageRecord decode_image_record(const ImageShards& about, std::string_view record, std::int64_t number) {

@@ -1,4 +1,4 @@
-#include "agent/copies/memory_relief.h"
+#include "agent/tell/memory_relief.h"
 
 #include <csignal>
 

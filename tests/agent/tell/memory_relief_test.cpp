@@ -1,4 +1,4 @@
-#include "agent/copies/memory_relief.h"
+#include "agent/tell/memory_relief.h"
 
 #include <csignal>
 
@@ -10,7 +10,7 @@ Failure failed(FailureClass kind, rendezvous::ExitStatus status) { return {.stat
 
 }  // namespace
 
-TEST_CASE("snapshots in memory go only if memory ran out in a round that did not get on with them", "[copies]") {
+TEST_CASE("snapshots in memory go only if memory ran out in a round that did not get on with them", "[tell]") {
   constexpr std::uint64_t kBytes = 3 << 20;
   const Failure killed = failed(FailureClass::out_of_memory, {.signal = SIGKILL});
   CHECK(relief_after(killed, false, kBytes) == MemoryRelief::given_back);
