@@ -26,6 +26,7 @@ void Agent::report_failure(const ReportFailure& report) {
   if (const auto& hung = watches_.hangs().hung(); failure.status.hung && hung) {
     failure.how = hung->how;
     failure.of_all = hung->of_all;
+    failure.place = hung->place;
   }
   if (failure.status.hung || failure.status.by_output)  // it lives, and would come to wait like the others
     round_.workers().replace(report.local_rank, failure.status.hung ? SIGKILL : SIGTERM);

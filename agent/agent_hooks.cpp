@@ -149,6 +149,8 @@ RoundWatches::Hooks Agent::watch_hooks() {
          send(rendezvous::NodeLearned{node(), round_.seat()->round, learned});
        },
        [this](const HungWorker& worker) { on_hung(worker); },
+       [this](const StandingWorker& worker) { tell_.reporter().stands_still(worker); },
+       [this](int local_rank, Duration stood) { tell_.reporter().goes_on(local_rank, stood); },
        [this](const std::map<int, WorkerSight>& seen) {
          desk_.looked(seen);
          watches_.account().look();

@@ -12,6 +12,7 @@
 #include "agent/diagnosis/evidence.h"
 #include "agent/diagnosis/failure_report.h"
 #include "agent/diagnosis/last_lines.h"
+#include "agent/hang/worker_watch.h"
 #include "agent/process/exit_status.h"
 #include "agent/process/process_state.h"
 #include "agent/process/regular_file.h"
@@ -221,6 +222,22 @@ void Reporter::hang_found(int local_rank, const std::string& how, const ProcessS
   else if (const std::string frames = main_thread_in_words(stacks); !frames.empty())
     pipes_.print("ddprun: " + frames + ".\n");
   if (!why.empty()) pipes_.print("ddprun: " + why + "\n");
+}
+
+void Reporter::stands_still(const StandingWorker& worker) {
+  const std::string rank = "ddprun: rank " + std::to_string(workers_.rank_of(worker.local_rank));
+  if (!worker.sign.empty())
+    return pipes_.print(rank + " has stood still for " + seconds(*worker.patience) + " s, but " + worker.sign +
+                        ": it is not ended (--hang-timeout SECONDS ends it).\n");
+  pipes_.print(rank + " stands still: it " + worker.how + ". " +
+               (worker.patience ? "It is ended after " + seconds(*worker.patience) + " s (--hang-timeout).\n"
+                                : "Nobody is ended (--hang-timeout off).\n"));
+}
+
+void Reporter::goes_on(int local_rank, Duration stood) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f s", std::chrono::duration<double>(stood).count());
+  pipes_.print("ddprun: rank " + std::to_string(workers_.rank_of(local_rank)) + " goes on after " + text + ".\n");
 }
 
 void Reporter::pace_changed(const rendezvous::ReportPace& report) {

@@ -30,6 +30,7 @@ namespace ddprun::agent {
 
 struct Clues;
 struct FailureReport;
+struct StandingWorker;
 
 struct ReporterOptions {
   std::string program;              // as the user typed it
@@ -78,6 +79,9 @@ class Reporter {
   void timer_expired(int local_rank, const ExpiredTimer& timer);
   // A worker holds up the round: `how` as in Failure.
   void hang_found(int local_rank, const std::string& how, const ProcessStacks& stacks);
+  // It does so and is not ended, or not yet.
+  void stands_still(const StandingWorker& worker);
+  void goes_on(int local_rank, Duration stood);
   // Prints a straggler, once; the rest is for the event log.
   void pace_changed(const rendezvous::ReportPace& report);
   // What somebody has done to the job by `ddprun ctl`. A new round says by whom itself.

@@ -208,6 +208,7 @@ Coordinator::Orders Coordinator::handle(const WorkerFailed& message, TimePoint n
   if (failure.kind == FailureClass::clean) failure.kind = class_of(failure.status, progressed);
   if (message.rule && ends_job(message.rule->action)) return follow(*message.rule, failure);
   note_failure_of(failure, message.rule && message.rule->action == RuleAction::restart_elsewhere, now);
+  ledger_.learn_hung_at(failure.place);
   const Ruling ruling = ledger_.charge_failure({failure.status, failure.kind, progressed, ran, failure.last_line,
                                                 message.rule.has_value(), message.progressed.has_value()},
                                                now);

@@ -129,6 +129,12 @@ void Ledger::learn(int round, const LearnedTimes& times) {
   if (record_.learned != before) ++changes_;
 }
 
+void Ledger::learn_hung_at(const std::string& place) {
+  const LearnedTimes before = record_.learned;
+  add_hung_at(record_.learned, place);
+  if (record_.learned != before) ++changes_;
+}
+
 void Ledger::end_without_failure() {
   ++changes_;
   record_.futile = {};

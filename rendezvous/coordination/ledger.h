@@ -78,6 +78,8 @@ class Ledger {
   void charge_resize();
   // Of a node of this round. What earlier rounds have shown gives way.
   void learn(int round, const LearnedTimes& times);
+  // A worker hung there, and was ended.
+  void learn_hung_at(const std::string& place);
   // The job ended without a failure of its own.
   void end_without_failure();
   LedgerRecord record(TimePoint now) const;

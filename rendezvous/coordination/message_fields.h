@@ -145,6 +145,7 @@ void fields(auto& a, Is<Failure> auto& m) {
   a.lenient("last_line", m.last_line, kLastLineMax);
   a.unless_default("how", m.how, kTextMax);
   a.unless_default("of_all", m.of_all);
+  a.unless_default("place", m.place, kPlaceMax);
 }
 
 void fields(auto& a, Is<Standing> auto& m) {
@@ -187,6 +188,7 @@ void fields(auto& a, Is<LearnedTimes> auto& m) {
   a.milliseconds("wait_ms", m.wait);
   a.milliseconds("save_ms", m.save);
   a.milliseconds("evaluate_ms", m.evaluate);
+  if (a.continues_with("hung_at", !m.hung_at.empty())) a("hung_at", m.hung_at);
 }
 
 void fields(auto& a, Is<Outcome> auto& m) {

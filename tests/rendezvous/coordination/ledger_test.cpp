@@ -1,6 +1,7 @@
 #include "rendezvous/coordination/ledger.h"
 
 #include "rendezvous/base/random.h"
+#include "rendezvous/coordination/ledger_file.h"
 #include "tests/support/soak.h"
 #include "tests/support/test.h"
 
@@ -290,4 +291,21 @@ TEST_CASE("no random sequence of events gets more restarts than its limits and i
       if (++live[hangs] > (hangs ? 2 : policy.max_restarts)) FAIL(name_of(kind) << " at event " << event);
     }
   }
+}
+
+TEST_CASE("places where workers hung stay with the job, each once, the last eight, until it fails", "[ledger]") {
+  Ledger ledger({.max_restarts = 3}, t0);
+  for (int i = 0; i < 9; ++i) ledger.learn_hung_at("f (a.py:" + std::to_string(i) + ")");
+  const int changes = ledger.changes();
+  ledger.learn_hung_at("f (a.py:8)");
+  ledger.learn_hung_at("");
+  CHECK(ledger.changes() == changes);
+  for (const int round : {1, 1, 2}) ledger.learn(round, {.world_size = 2, .steps = 20, .step = 10ms});
+  const LedgerRecord record = ledger.record(t0);
+  REQUIRE(record.learned.hung_at.size() == 8);
+  CHECK(record.learned.hung_at.front() == "f (a.py:1)");
+  const auto read = std::get<LedgerRecord>(read_ledger(ledger_text(record, {}), {}));
+  CHECK(read.learned.hung_at == record.learned.hung_at);
+  CHECK(for_next_start(record, false).learned.hung_at.size() == 8);
+  CHECK(for_next_start(record, true).learned.hung_at.empty());
 }
