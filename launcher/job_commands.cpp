@@ -75,18 +75,18 @@ JobRecord record_named(const JobWords& words) {
   return std::get<JobRecord>(std::move(found));
 }
 
-int run_record(const LoadedJob& loaded, const JobRecord& record, bool keeps_log) {
+int run_record(const LoadedJob& loaded, const JobRecord& record, bool keeps_log, const std::string& token_file = {}) {
   const auto environment = own_environment();
   wipe_token_variable();
-  return run_job(
-      {loaded.job, record, fs::read_symlink("/proc/self/exe"), node_number(environment), keeps_log, environment});
+  return run_job({loaded.job, record, fs::read_symlink("/proc/self/exe"), node_number(environment), keeps_log,
+                  environment, token_file});
 }
 
 int run_file(const JobWords& words) {
   if (!words.record.empty()) {
     check_shared_record(words.record);
     const JobRecord record(fs::absolute(words.record).lexically_normal());
-    return run_record(load_job(record), record, false);
+    return run_record(load_job(record), record, false, words.token_file);
   }
   const LoadedJob loaded = load_job(words);
   if (words.dry_run) return print_text(stdout, dry_submission(loaded, Place::here)), kSuccess;

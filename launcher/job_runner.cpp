@@ -121,8 +121,9 @@ class JobRun {
     fs::remove(end_file_, ignored);
     std::map<std::string, std::string> environment = request_.environment;
     environment["DDPRUN_END_FILE"] = end_file_;
-    const std::vector<std::string> argv{"ddprun", "--config", request_.record.path("ddprun.toml"),
-                                        "--event-log-handler", "file:" + events_file_.string()};
+    std::vector<std::string> argv{"ddprun", "--config", request_.record.path("ddprun.toml"), "--event-log-handler",
+                                  "file:" + events_file_.string()};
+    if (!request_.token_file.empty()) argv.insert(argv.end(), {"--token-file", request_.token_file});
     Fd out, err;
     std::shared_ptr<const Fd> log;
     if (request_.keeps_log) log = open_log();
