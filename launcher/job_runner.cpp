@@ -72,7 +72,7 @@ class JobRun {
         events_file_(request.record.path(
             (leader_ ? "events.jsonl" : "events-" + std::to_string(request.node) + ".jsonl").c_str())),
         end_file_(request.record.path(("end-" + std::to_string(request.node) + ".json").c_str())),
-        status_(leader_ ? request.record.read("status.json") : nlohmann::json(), now_ms()),
+        status_(leader_ ? request.record.status() : nlohmann::json(), now_ms()),
         events_(events_file_),
         copier_(io_, leader_ ? request.job.snapshot : SnapshotCopy{}, without_token(request.environment)),
         signals_(io_, forwarded_signals().release()),
