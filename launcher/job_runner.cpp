@@ -72,7 +72,7 @@ class JobRun {
         events_file_(request.record.path(
             (leader_ ? "events.jsonl" : "events-" + std::to_string(request.node) + ".jsonl").c_str())),
         end_file_(request.record.path(("end-" + std::to_string(request.node) + ".json").c_str())),
-        status_(leader_ ? request.record.read("status.json") : nlohmann::json(), now_ms()),
+        status_(leader_ ? request.record.status() : nlohmann::json(), now_ms()),
         events_(events_file_),
         copier_(io_, leader_ ? request.job.snapshot : SnapshotCopy{}, without_token(request.environment)),
         signals_(io_, forwarded_signals().release()),
@@ -121,8 +121,9 @@ class JobRun {
     fs::remove(end_file_, ignored);
     std::map<std::string, std::string> environment = request_.environment;
     environment["DDPRUN_END_FILE"] = end_file_;
-    const std::vector<std::string> argv{"ddprun", "--config", request_.record.path("ddprun.toml"),
-                                        "--event-log-handler", "file:" + events_file_.string()};
+    std::vector<std::string> argv{"ddprun", "--config", request_.record.path("ddprun.toml"), "--event-log-handler",
+                                  "file:" + events_file_.string()};
+    if (!request_.token_file.empty()) argv.insert(argv.end(), {"--token-file", request_.token_file});
     Fd out, err;
     std::shared_ptr<const Fd> log;
     if (request_.keeps_log) log = open_log();

@@ -52,7 +52,7 @@ std::vector<JobRecord> records_if_any() try {
 }
 
 const AgentAddress* agent_of(const std::vector<AgentAddress>& agents, const JobRecord& record) {
-  const nlohmann::json status = record.read("status.json");
+  const nlohmann::json status = record.status();
   if (!status.is_object() || status.value("host", "") != host_name() || runner_is_gone(status)) return nullptr;
   return agent_below(agents, status.value("pid", 0));
 }

@@ -156,8 +156,19 @@ class Slurm {
     const auto& names = std::get<std::vector<std::string>>(expanded);
     propose_rank(names);
     const auto job = count(job_);
-    proposals_.propose_endpoint(names.front(), list.name,
+    const NodeAddress first = proposals_.address_of(names.front());
+    if (!first.problem.empty()) warn_of_unknown_node(names.front(), list, first.problem);
+    proposals_.propose_endpoint(first.host, list.name,
                                 job ? std::to_string(slurm_port(*job, count(step_).value_or(0))) : "", job_.name);
+  }
+
+  // No refusal: a name server may learn it yet, and the nodes go on looking.
+  void warn_of_unknown_node(const std::string& name, const Variable& list, const std::string& problem) {
+    const bool elastic = proposals_.elastic();
+    proposals_.values.warnings.push_back(
+        "the nodes of this job meet at " + name + ", the first one in " + list.name +
+        ", but its name has no address here: " + problem + ". If it stays so, name an address of that node by " +
+        (elastic ? "--rdzv-endpoint HOST:PORT (PET_RDZV_ENDPOINT)." : "--master-addr HOST (PET_MASTER_ADDR)."));
   }
 
   // The place in the list: where a step has several components, the list is sorted and SLURM_NODEID is not.

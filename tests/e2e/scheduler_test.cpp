@@ -56,6 +56,35 @@ TEST_CASE("srun ddprun needs no options: the nodes of a step become one job", "[
   CHECK(has(two.out, "up 2/3" + of_job));
 }
 
+TEST_CASE("a step whose first node has a name without an address meets at Slurm's NodeAddr", "[scheduler]") {
+  const TempFolder folder;
+  const std::string calls = folder / "calls";
+  folder.write("scontrol", "#!/bin/sh\necho \"$*\" >>" + calls + "\necho '   NodeAddr=127.0.0.1 NodeHostName=x'\n",
+               true);
+  const Variables by_slurm{{"PATH", folder.path().string() + ":" + std::getenv("PATH")},
+                           {"SLURM_STEP_NODELIST", "no-such-host.invalid,other"},
+                           {"SLURMD_NODENAME", std::nullopt}};
+  const int job = job_with_free_port();
+  Command second(shell_job({}, kWorker), {.env = with(step_of_two(job, 1), by_slurm)});
+  Command first(shell_job({}, kWorker), {.env = with(step_of_two(job, 0), by_slurm)});
+  const Ended one = first.wait_exit(kLimit), two = second.wait_exit(kLimit);
+  CHECK(one == exited(0));
+  CHECK(two == exited(0));
+  CHECK(has(one.out, "up 0/2 of "));
+  CHECK(has(two.out, "up 1/2 of "));
+  CHECK(read_file(calls) == "show node no-such-host.invalid\nshow node no-such-host.invalid\n");
+}
+
+TEST_CASE("where nobody knows the first node of a step, that is said before the nodes go on looking", "[scheduler]") {
+  const TempFolder folder;
+  folder.write("scontrol", "#!/bin/sh\nexit 1\n", true);
+  Command job(shell_job({}, kWorker), {.env = with(step_of_two(job_with_free_port(), 1),
+                                                   {{"PATH", folder.path().string() + ":" + std::getenv("PATH")},
+                                                    {"SLURM_STEP_NODELIST", "no-such-host.invalid,other"}})});
+  job.wait_for_output("its name has no address here: .*by --master-addr HOST \\(PET_MASTER_ADDR\\)", kLimit);
+  CHECK_FALSE(job.ended());
+}
+
 TEST_CASE("the first event of a requeued job says how often it was requeued, and no other one", "[scheduler]") {
   const TempFolder folder;
   const auto events = [&](const Variables& variables) {

@@ -21,6 +21,7 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr std::size_t kProgramTextMax = std::size_t{64} << 20;
+constexpr std::chrono::milliseconds kRestLimit{500};  // of the output, once the program has ended
 
 std::string system_words(int error) { return std::generic_category().message(error); }
 
@@ -117,7 +118,7 @@ struct ProgramStream {
   }
 };
 
-// Feeds stdin and takes stdout and stderr until both are closed and the program has ended, or until the limit.
+// Feeds stdin and takes stdout and stderr until the program has ended, or until the limit.
 class ProgramExchange {
  public:
   ProgramExchange(Fd in, Fd out, Fd err, const std::string& input, ProgramEnd& end)
@@ -126,26 +127,33 @@ class ProgramExchange {
     if (input_.empty()) in_.reset();
   }
 
-  // False: too late.
+  // False: too late; it may be called again.
   bool run(const RunningProgram& child, TimePoint deadline) {
-    bool ended = false;
-    while (out_.fd || err_.fd || !ended) {
-      std::array<pollfd, 4> waits{{{out_.fd.get(), POLLIN, 0},
-                                   {err_.fd.get(), POLLIN, 0},
-                                   {in_.get(), POLLOUT, 0},
-                                   {ended ? -1 : child.pidfd(), POLLIN, 0}}};
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-      if (left <= 0) return false;
-      if (poll(waits.data(), waits.size(), static_cast<int>(left)) <= 0) continue;
-      if (waits[0].revents) out_.drain();
-      if (waits[1].revents) err_.drain();
-      if (waits[2].revents) feed();
-      ended = ended || waits[3].revents;
+    while (!ended_)
+      if (!step(child, deadline)) return false;
+    // Something that it has started may have the rest, or keep the pipes open for days.
+    const TimePoint rest = std::min(deadline, Clock::now() + kRestLimit);
+    while ((out_.fd || err_.fd) && step(child, rest)) {
     }
     return true;
   }
 
  private:
+  bool step(const RunningProgram& child, TimePoint deadline) {
+    std::array<pollfd, 4> waits{{{out_.fd.get(), POLLIN, 0},
+                                 {err_.fd.get(), POLLIN, 0},
+                                 {in_.get(), POLLOUT, 0},
+                                 {ended_ ? -1 : child.pidfd(), POLLIN, 0}}};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) return false;
+    if (poll(waits.data(), waits.size(), static_cast<int>(left)) <= 0) return true;
+    if (waits[0].revents) out_.drain();
+    if (waits[1].revents) err_.drain();
+    if (waits[2].revents) feed();
+    ended_ = ended_ || waits[3].revents;
+    return true;
+  }
+
   void feed() {
     const ssize_t count = write(in_.get(), input_.data() + written_, input_.size() - written_);
     if (count > 0) written_ += static_cast<std::size_t>(count);
@@ -156,6 +164,7 @@ class ProgramExchange {
   ProgramStream out_, err_;
   const std::string& input_;
   std::size_t written_ = 0;
+  bool ended_ = false;
 };
 
 // A program that closes its stdin early must not end us.
@@ -177,8 +186,8 @@ void note_status(int status, ProgramEnd& end) {
 
 }  // namespace
 
-ProgramEnd run_program(const std::vector<std::string>& words, std::chrono::milliseconds limit,
-                       const std::string& input) {
+ProgramEnd run_program(const std::vector<std::string>& words, std::chrono::milliseconds limit, const std::string& input,
+                       const SlowProgram& slow) {
   const TimePoint deadline = Clock::now() + limit;
   ProgramEnd end;
   ProgramPipe in = program_pipe(), out = program_pipe(), err = program_pipe();
@@ -195,9 +204,10 @@ ProgramEnd run_program(const std::vector<std::string>& words, std::chrono::milli
   RunningProgram child(pid);
   in.read.reset(), out.write.reset(), err.write.reset();
   const NoSigpipe ignored;
-  const bool in_time =
-      ProgramExchange(std::move(in.write), std::move(out.read), std::move(err.read), input, end).run(child, deadline);
-  if (in_time) return note_status(child.reap(), end), end;
+  ProgramExchange exchange(std::move(in.write), std::move(out.read), std::move(err.read), input, end);
+  const bool in_time = slow.tell && exchange.run(child, std::min(deadline, Clock::now() + slow.after));
+  if (!in_time && slow.tell && Clock::now() < deadline) slow.tell();
+  if (in_time || exchange.run(child, deadline)) return note_status(child.reap(), end), end;
   child.end();
   end.how = ProgramEnd::How::too_late;
   return end;
