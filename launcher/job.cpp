@@ -238,6 +238,8 @@ agent::AgentOptions job_options(const Config& config, const Machine& machine, co
   options.workers = worker_count(config.nproc_per_node, machine).value();
   options.role = config.role;
   options.command = {config.program.front(), program.path, program.argv, inherited(config, host), {run_id}};
+  for (const std::string& word : config.program)
+    options.command.typed += (options.command.typed.empty() ? "" : " ") + shell_word(word);
   options.command.core_dumps = config.core_dumps;
   options.command.bindings = host.bindings;
   options.workers_most = workers_most(config, machine, options.command, options.workers);

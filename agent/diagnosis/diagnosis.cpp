@@ -40,6 +40,7 @@ rendezvous::FailureClass class_of(const Clues& clues, bool progressed) {
     return rendezvous::FailureClass::out_of_memory;
   const rendezvous::FailureClass by_status = rendezvous::class_of(clues.status, progressed);
   if (by_status == rendezvous::FailureClass::usage) return by_status;  // Python says so of a script that is not there
+  if (!progressed && cannot_begin(clues.status, clues.last_lines)) return rendezvous::FailureClass::start;
   return class_of_lines(clues.status, progressed, clues.last_lines).value_or(by_status);
 }
 

@@ -296,11 +296,16 @@ std::string Reporter::held_back(const rendezvous::Failure& failure) const {
   return printable_line(last_line_to_compare(lines), kReasonMax);
 }
 
-void Reporter::restarting(const rendezvous::Failure& failure, const std::string& reason) {
+// Of a program without a channel nobody knows whether a restart helps: the first time it is said how to have none.
+void Reporter::restarting(const rendezvous::Failure& failure, const std::string& reason, const RoundSoFar& round) {
+  const bool is_first = !std::exchange(has_restarted_, true);
+  std::string next = reason;
+  if (round.nothing_saved) next += "; no snapshot yet: it begins again";
+  if (is_first && !round.progressed) next += " (--max-restarts 0: none)";
   const TimePoint started_at = workers_.records().at(failure.local_rank).started_at;
   const std::string why = held_back(failure);
   pipes_.print("ddprun: " + headline(failure, notice_of(failure).at - started_at) + (why.empty() ? "" : ": " + why) +
-               "; " + reason + ".\n");
+               "; " + next + ".\n");
 }
 
 std::string Reporter::failed(const rendezvous::Outcome& outcome) {
@@ -375,9 +380,13 @@ FailureReport Reporter::report_of(const rendezvous::Outcome& outcome) const {
   report.core = core_in_words(failure, record);
   if (const std::string content = error_content(record); !content.empty()) report.error = error_in(content);
   if (layout_.keeps_logs()) report.log = (record.stderr_log.empty() ? record.folder : record.stderr_log).string();
+  report.world_size = workers_.world_size();
   for (const auto& [local_rank, other] : workers_.records())
     if (local_rank != failure.local_rank && other.status)
-      report.others.push_back({workers_.rank_of(local_rank), *other.status});
+      report.others.push_back({workers_.rank_of(local_rank), *other.status,
+                               *other.status == failure.status && last_line_to_compare(pipes_.last_lines(
+                                                                      failure.round, workers_.rank_of(local_rank))) ==
+                                                                      last_line_to_compare(report.last_lines)});
   return report;
 }
 

@@ -32,8 +32,15 @@ struct Clues;
 struct FailureReport;
 struct StandingWorker;
 
+// What is known of a round when a worker fails.
+struct RoundSoFar {
+  std::optional<bool> progressed = {};  // WorkerFailed's
+  bool lived = false;                   // it has run for long enough to count as progress
+  bool nothing_saved = false;           // WorkerChannels'
+};
+
 struct ReporterOptions {
-  std::string program;              // as the user typed it
+  std::string program;              // as the user typed it, with its arguments
   std::string program_path;         // what is exec'd
   std::string host;                 // this machine's name
   std::string own_error_file = {};  // gets the job's error, as torchrun's TORCHELASTIC_ERROR_FILE; empty: no file
@@ -93,7 +100,7 @@ class Reporter {
   void noticed(const rendezvous::Failure& failure);  // the round's first failure
   // Of a failure that was noticed.
   rendezvous::FailureClass class_of(const rendezvous::Failure& failure, bool progressed) const;
-  void restarting(const rendezvous::Failure& failure, const std::string& reason);
+  void restarting(const rendezvous::Failure& failure, const std::string& reason, const RoundSoFar& round);
   // Prints and returns the screen at the end, and writes ddprun's own error file. `outcome` has a cause on this node.
   std::string failed(const rendezvous::Outcome& outcome);
   // That screen as far as it is known, for the other nodes.
@@ -136,6 +143,7 @@ class Reporter {
   std::map<int, ExpiredTimer> timers_;  // of the round, by local rank
   std::string output_rule_;             // that applied in the round, in words
   std::optional<Noticed> noticed_;
+  bool has_restarted_ = false;
 };
 
 }  // namespace ddprun::agent

@@ -209,9 +209,10 @@ Coordinator::Orders Coordinator::handle(const WorkerFailed& message, TimePoint n
   if (message.rule && ends_job(message.rule->action)) return follow(*message.rule, failure);
   note_failure_of(failure, message.rule && message.rule->action == RuleAction::restart_elsewhere, now);
   ledger_.learn_hung_at(failure.place);
-  const Ruling ruling = ledger_.charge_failure({failure.status, failure.kind, progressed, ran, failure.last_line,
-                                                message.rule.has_value(), message.progressed.has_value()},
-                                               now);
+  const Ruling ruling =
+      ledger_.charge_failure({failure.status, failure.kind, progressed, ran, failure.last_line,
+                              message.rule.has_value(), message.progressed.has_value(), failure.cannot_begin},
+                             now);
   if (!ruling.restart_at)
     return end_job({ruling.final ? Verdict::worker_final : Verdict::worker_failed, 0, ruling.reason, failure});
   return regroup({0, false, ruling.reason, failure}, now, *ruling.restart_at);

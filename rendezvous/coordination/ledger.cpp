@@ -97,6 +97,8 @@ std::string Ledger::why_ended(const ChargedFailure& failure, const std::string& 
     if (failure.status.start_error != 0) return "it could not be started";
     if (failure.status.stuck) return "new workers would wait for the same device or file server";
     if (!same.empty()) return same;
+    if (failure.cannot_begin && !record_.progressed && !policy_.limits.contains(failure.kind))
+      return "it failed before any progress, and a restart would only repeat it";
   }
   return why_used_up(failure.kind, now);
 }

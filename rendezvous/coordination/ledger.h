@@ -55,6 +55,7 @@ struct ChargedFailure {
   std::string last_line = {};  // Failure::last_line
   bool by_rule = false;        // a rule says restart: only limits can refuse it
   bool reported = false;       // workers have told of their progress
+  bool cannot_begin = false;   // Failure::cannot_begin
 };
 
 struct Ruling {

@@ -145,6 +145,7 @@ void fields(auto& a, Is<Failure> auto& m) {
   a.lenient("last_line", m.last_line, kLastLineMax);
   a.unless_default("how", m.how, kTextMax);
   a.unless_default("of_all", m.of_all);
+  a.unless_default("cannot_begin", m.cannot_begin);
   a.unless_default("place", m.place, kPlaceMax);
 }
 

@@ -227,9 +227,10 @@ struct Failure {
   // The last line of its stderr, if it exited with a code and nothing reports its progress: the same line twice is the
   // same failure. Else empty.
   std::string last_line = {};
-  std::string how = {};    // of a hang that was found: what it does, and who waits for it
-  bool of_all = false;     // as all ranks waited: its machine is no worse than the others
-  std::string place = {};  // of a hang: the innermost line or function of the program's own; empty: not known
+  std::string how = {};       // of a hang that was found: what it does, and who waits for it
+  bool of_all = false;        // as all ranks waited: its machine is no worse than the others
+  bool cannot_begin = false;  // its last words say so: before any progress a restart would only repeat it
+  std::string place = {};     // of a hang: the innermost line or function of the program's own; empty: not known
 };
 constexpr std::size_t kLastLineMax = 512;  // bytes
 

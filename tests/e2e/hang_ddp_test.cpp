@@ -90,11 +90,10 @@ TEST_CASE("each kind of hang of a Python script is found, and its rank and funct
 
 TEST_CASE("a hang of a Python script on one of three nodes is found", "[hang]") { find_each(kPython, 3, {"load"}); }
 
-// A loop without end computes all the time, which is no sign of life.
 TEST_CASE("a hang of a Python script is ended after a minute", "[hang]") {
-  ThreeRanks job(1, {"--max-restarts=0"}, joined({kPython.program, {"200", "loop", "1", "20"}}), ddp_environment());
+  ThreeRanks job(1, {"--max-restarts=0"}, joined({kPython.program, {"200", "deadlock", "1", "20"}}), ddp_environment());
   CHECK(job.agents[0]->wait_exit(kDdpLimit) == exited(1));
-  CHECK_THAT(job.all_err(), Matches("[\\s\\S]*rank 1 stands still: it " + kComputes + ", .*spin_forever" + kInScript +
+  CHECK_THAT(job.all_err(), Matches("[\\s\\S]*rank 1 stands still: it " + kComputes + ", .*lock_twice" + kInScript +
                                     "\\. It is ended after 60 s "
                                     "[\\s\\S]*rank 1 hangs: it has computed for 6\\d\\.\\d s, "
                                     "[\\s\\S]*class: +hang\n[\\s\\S]*--hang-timeout[\\s\\S]*"));

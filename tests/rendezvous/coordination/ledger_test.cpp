@@ -309,3 +309,24 @@ TEST_CASE("places where workers hung stay with the job, each once, the last eigh
   CHECK(for_next_start(record, false).learned.hung_at.size() == 8);
   CHECK(for_next_start(record, true).learned.hung_at.empty());
 }
+
+TEST_CASE(
+    "who says that it cannot begin is not started again, unless there has been progress or a limit or rule says so",
+    "[ledger]") {
+  const auto ends = [](Ledger& ledger, ChargedFailure failure) {
+    failure.status = code_1;
+    failure.kind = FailureClass::start;
+    failure.cannot_begin = true;
+    return !ledger.charge_failure(failure, t0).restart_at;
+  };
+  Ledger fresh({.max_restarts = 3}, t0);
+  CHECK(ends(fresh, {}));
+  Ledger by_rule({.max_restarts = 3}, t0);
+  CHECK_FALSE(ends(by_rule, {.by_rule = true}));
+  Ledger with_limit({.max_restarts = 3, .limits = {{FailureClass::start, {1, {}}}}}, t0);
+  CHECK_FALSE(ends(with_limit, {}));
+  Ledger worked({.max_restarts = 3}, t0);
+  CHECK_FALSE(ends(worked, {.progressed = true}));
+  CHECK(charge(worked, crashed, false, t0).restart_at);
+  CHECK_FALSE(ends(worked, {}));  // what it needs was there before
+}
