@@ -6,6 +6,7 @@
 #include "agent/process/exit_status.h"
 #include "launcher/options.h"
 #include "launcher/push_targets.h"
+#include "launcher/scheduler/scheduler.h"
 #include "launcher/values.h"
 #include "rendezvous/base/error.h"
 
@@ -237,6 +238,7 @@ agent::AgentOptions job_options(const Config& config, const Machine& machine, co
   agent::AgentOptions options;
   options.workers = worker_count(config.nproc_per_node, machine).value();
   options.role = config.role;
+  if (config.scheduler == SchedulerChoice::automatic) options.step = step_of(host.environment);
   options.command = {config.program.front(), program.path, program.argv, inherited(config, host), {run_id}};
   options.command.core_dumps = config.core_dumps;
   options.command.bindings = host.bindings;

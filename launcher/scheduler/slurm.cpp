@@ -37,8 +37,7 @@ class Slurm {
     const auto requeues = count(proposals_.variable("SLURM_RESTART_COUNT")).value_or(0);
     proposals_.values.requeues = static_cast<int>(std::min<Count>(requeues, 1'000'000));
     if (proposals_.standalone()) return;
-    const bool in_step = count(step_).value_or(kSpecialSteps) < kSpecialSteps;
-    if (in_step)
+    if (is_step_of_srun(step_.value))
       propose_from_step();
     else
       warn_of_idle_nodes();
@@ -200,6 +199,10 @@ class Slurm {
 
 int slurm_port(std::uint64_t job, std::uint64_t step) {
   return static_cast<int>(kFirstPort + (job % kPorts + kStepsApart * (step % kPorts)) % kPorts);
+}
+
+bool is_step_of_srun(const std::string& id) {
+  return settings::whole_text<Count>(id).value_or(kSpecialSteps) < kSpecialSteps;
 }
 
 void propose_slurm(Proposals& proposals) { Slurm(proposals).propose(); }
