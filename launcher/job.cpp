@@ -43,6 +43,7 @@ std::string own_address(const Config& config, const HostInfo& host) {
 
 std::string host_for_workers(const Config& config, const HostInfo& host) {
   if (several_nodes(config)) return own_address(config, host);
+  if (host.named_is_elsewhere) return kLoopback;
   if (const std::string named = master_host(config); !named.empty()) return named;
   return config.interface.empty() ? kLoopback : host.interface_address;
 }

@@ -7,7 +7,6 @@
 #include <asio/post.hpp>
 
 #include "rendezvous/coordination/coordinator_server.h"
-#include "rendezvous/peer/loopback.h"
 
 namespace ddprun::agent {
 namespace {
@@ -39,7 +38,6 @@ void RoundStore::open() {
   store_ = std::make_unique<rendezvous::Server>(store);
   last_port_ = store_->port();
   begins_with_first_client() ? await_first_client() : begin();
-  check_reach();
 }
 
 // Many programs on one node never ask their store: then it needs no thread. While a template forks workers our loop
@@ -74,7 +72,6 @@ void RoundStore::begin() {
 void RoundStore::close() {
   timer_.cancel();
   first_client_.reset();
-  reach_.reset();
   dialer_.reset();
   proxy_.reset();
   if (store_) earlier_.requests = counts().requests;
@@ -88,14 +85,6 @@ rendezvous::Server::Counts RoundStore::counts() const {
   out.connections = now.connections;
   for (std::size_t op = 0; op < out.requests.size(); ++op) out.requests[op] += now.requests[op];
   return out;
-}
-
-// With several nodes, how the others reach the store is not checked here.
-void RoundStore::check_reach() {
-  if (options_.several_nodes || rendezvous::is_loopback(options_.master_host)) return;
-  const rendezvous::ControlAddress store{options_.master_host, store_->port()};
-  reach_ = std::make_unique<StoreReach>(io_, std::make_shared<rendezvous::Resolver>(io_), store,
-                                        [this, store](const auto& why) { hooks_.on_out_of_reach(store, why); });
 }
 
 void RoundStore::open_proxy(const rendezvous::Seat& seat, Coordination& coordination) {

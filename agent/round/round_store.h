@@ -13,7 +13,6 @@
 
 #include "agent/link/coordination.h"
 #include "agent/round/round_options.h"
-#include "agent/round/store_reach.h"
 #include "rendezvous/coordination/round.h"
 #include "rendezvous/store/proxy/store_proxy.h"
 #include "rendezvous/store/server.h"
@@ -24,8 +23,6 @@ class RoundStore {
  public:
   struct Hooks {
     std::function<void(const std::string& line)> print;  // from any thread: "refused a client on this machine: ..."
-    // Called repeatedly: the workers of a job with one node cannot reach this address, where they are told to meet.
-    std::function<void(const rendezvous::ControlAddress& store, const std::string& why)> on_out_of_reach;
     // The proxy lost the round's store a lease ago.
     std::function<void(int round, const std::string& why)> on_lost;
   };
@@ -49,7 +46,6 @@ class RoundStore {
   bool begins_with_first_client() const;
   void await_first_client();
   void begin();
-  void check_reach();
   void lost(int round, const std::string& why);
 
   asio::io_context& io_;
@@ -61,7 +57,6 @@ class RoundStore {
   std::unique_ptr<rendezvous::Server> store_;                   // of the current or the next round
   std::optional<asio::posix::stream_descriptor> first_client_;  // can be read when it has come
   bool told_of_thread_ = false;
-  std::unique_ptr<StoreReach> reach_;              // if workers are told a name or address of ours
   std::unique_ptr<rendezvous::StoreProxy> proxy_;  // to the round's store on another node
   std::unique_ptr<rendezvous::StoreDialer> dialer_;
 };

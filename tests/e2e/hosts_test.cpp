@@ -124,12 +124,10 @@ TEST_CASE("a meeting place that nobody has, or whose name nobody knows, is told 
         "10.99.0.77 is not an address of host0"},
        {{"--nnodes=2", "--node-rank=0", "--master-addr=nosuchhost"}, "nosuchhost:29500: its name cannot be looked up"},
        {{"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=nosuchhost:29400"},
-        "nosuchhost:29400: its name cannot be looked up"},
-       {{"--nnodes=1", "--master-addr=10.99.0.77"}, "10.99.0.77 is not an address of this machine"},
-       {{"--nnodes=1", "--master-addr=nosuchhost"}, "its name cannot be looked up"}}));
+        "nosuchhost:29400: its name cannot be looked up"}}));
   Command& node = job.start_command(0, joined({{kDdprun}, options, {"sleep", "60"}}));
-  node.wait_for_output("(waiting for the coordinator|cannot reach the store at).*" + why, kLimit);
-  node.wait_for_output("(waiting for the coordinator|cannot reach the store at).*" + why, kLimit, node.mark());
+  node.wait_for_output("waiting for the coordinator.*" + why, kLimit);
+  node.wait_for_output("waiting for the coordinator.*" + why, kLimit, node.mark());
 }
 
 TEST_CASE("an address by which other machines know this one is nothing to tell of", "[hosts]") {

@@ -35,8 +35,7 @@ class NoCoordination : public Coordination {
 struct Rig {
   asio::io_context io = {};
   RoundOptions options;
-  RoundStore store{
-      io, options, {[](const std::string&) {}, [](const auto&, const auto&) {}, [](int, const std::string&) {}}};
+  RoundStore store{io, options, {[](const std::string&) {}, [](int, const std::string&) {}}};
 };
 
 RoundOptions options_of_several_nodes(bool proxy) {
