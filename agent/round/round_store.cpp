@@ -34,7 +34,7 @@ void RoundStore::open() {
                                     .own_user_only = !options_.store_for_any_user,
                                     .log = hooks_.print,
                                     .begins_later = true};
-  if (options_.store_proxy) store.address = kLoopback;
+  if (options_.store_proxy || options_.store_through_agents) store.address = kLoopback;
   store_ = std::make_unique<rendezvous::Server>(store);
   last_port_ = store_->port();
   begins_with_first_client() ? await_first_client() : begin();
@@ -111,7 +111,7 @@ void RoundStore::lost(int round, const std::string& why) {
 }
 
 rendezvous::Seat RoundStore::seat_for_workers(rendezvous::Seat seat) const {
-  if (!options_.several_nodes || !options_.store_proxy) return seat;
+  if (!is_through_agents(seat)) return seat;
   seat.master_host = kLoopback;
   seat.master_port = proxy_ ? proxy_->port() : store_->port();
   return seat;

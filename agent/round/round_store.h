@@ -33,12 +33,16 @@ class RoundStore {
   // Error if no port can be bound.
   void open();
   void close();
-  // With --store-proxy, before the round is confirmed, so that no worker waits for it. A lost store disconnects all its
-  // clients; the coordinator decides what happens to the round.
+  // Where it is reached through the agents, before the round is confirmed, so that no worker waits for it. A lost store
+  // disconnects all its clients; the coordinator decides what happens to the round.
   void open_proxy(const rendezvous::Seat& seat, Coordination& coordination);
   // Of this store and the earlier ones on this node.
   rendezvous::Server::Counts counts() const;
-  std::uint16_t port() const { return store_ ? store_->port() : std::uint16_t{0}; }  // of our own
+  // Of our own, for other nodes; 0: they reach it through the agents.
+  std::uint16_t port() const { return store_ && !options_.store_through_agents ? store_->port() : std::uint16_t{0}; }
+  bool is_through_agents(const rendezvous::Seat& seat) const {
+    return options_.several_nodes && (options_.store_proxy || seat.master_port == 0);
+  }
   // The seat with the store's address for the workers.
   rendezvous::Seat seat_for_workers(rendezvous::Seat seat) const;
 
