@@ -80,9 +80,6 @@ NodeRound::Hooks Agent::round_hooks() {
            },
            [this](int round) { return supervision_.now().round_with_workers() == round; }},
           {[this](const std::string& sentence) { tell_.say(sentence); },
-           [this](const rendezvous::ControlAddress& store, const std::string& why) {
-             tell_.reporter().store_out_of_reach(store.host, store.port, why);
-           },
            [this](int round, const std::string& why) {
              if (running_round() == round) tell_.say("the round's store is unreachable: " + why);
            }},

@@ -362,11 +362,6 @@ void Reporter::only_here(const std::string& host, const std::string& option) {
                " with an address that all of them can reach.\n");
 }
 
-void Reporter::store_out_of_reach(const std::string& host, std::uint16_t port, const std::string& why) {
-  pipes_.print("ddprun: the workers cannot reach the store at " + host + ":" + std::to_string(port) +
-               " (--master-addr): " + why + ". A job with one node needs no --master-addr.\n");
-}
-
 FailureReport Reporter::report_of(const rendezvous::Outcome& outcome) const {
   const rendezvous::Failure& failure = *outcome.cause;
   const WorkerRecord& record = workers_.records().at(failure.local_rank);

@@ -114,7 +114,6 @@ class Reporter {
   void unhealthy(const std::string& why);
   void excluded(const rendezvous::Excluded& excluded);
   void only_here(const std::string& host, const std::string& option);  // where the nodes meet, and the option for it
-  void store_out_of_reach(const std::string& host, std::uint16_t port, const std::string& why);
 
  private:
   struct Noticed {

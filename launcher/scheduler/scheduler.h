@@ -34,4 +34,7 @@ struct SchedulerValues {
 // Nothing with --scheduler=none, and nothing for a ddprun that a worker of another one started.
 SchedulerValues scheduler_values(const SchedulerInputs& inputs);
 
+// The step of srun or mpirun that has started this process and others: "Slurm's step 7.0"; empty: none, or unknown.
+std::string step_of(const std::map<std::string, std::string>& environment);
+
 }  // namespace ddprun::launcher

@@ -122,6 +122,7 @@ void fields(auto& a, Is<NodeOffer> auto& m) {  // `control` comes from the conne
   a("rank", m.requested_rank, kAnyInt);
   a.unless_default("unfit", m.unfit, kTextMax);
   a.unless_default("workers_most", m.workers_most, Range{0, kWorkersMax});
+  a.unless_default("step", m.step, kTextMax);
   if (a.continues_with("held", !m.held.empty())) a.rows("held", m.held, "a held snapshot is not a list of four");
 }
 

@@ -44,6 +44,7 @@ struct NodeOffer {
   std::string unfit = {};               // why it can be in no round for now: its health check; empty: it can
   std::vector<HeldSnapshot> held = {};  // its own workers' and its neighbour's
   int workers_most = 0;                 // that it may be asked to have (ActKind::add_workers)
+  std::string step = {};                // of srun or mpirun, which started this node's agent and others; empty: unknown
 };
 constexpr int kWorkersMax = 1 << 16;  // of a node
 

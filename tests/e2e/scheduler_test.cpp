@@ -85,6 +85,32 @@ TEST_CASE("where nobody knows the first node of a step, that is said before the 
   CHECK_FALSE(job.ended());
 }
 
+TEST_CASE("of a step with two tasks per node the surplus is refused at once, and the job's nodes go on",
+          "[scheduler]") {
+  const TempFolder folder;
+  const std::vector<std::string> job =
+      shell_job({"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:" + std::to_string(free_port())},
+                "echo up; until [ -e go ]; do sleep 0.02; done");
+  std::vector<std::unique_ptr<Command>> tasks;
+  const auto task = [&](int number) -> Command& {
+    const Variables variables{{"SLURM_STEP_TASKS_PER_NODE", "2(x2)"}, {"SLURM_PROCID", std::to_string(number)}};
+    tasks.push_back(std::make_unique<Command>(
+        job, CommandOptions{.env = with(step_of_two(7, number / 2), variables), .cwd = folder.path()}));
+    return *tasks.back();
+  };
+  for (Command* one : {&task(0), &task(1)}) one->wait_for_output("up", kLimit);
+  for (const int number : {2, 3}) {
+    const Ended ended = task(number).wait_exit(kLimit);
+    CHECK(ended == exited(69));
+    CHECK(has(ended.err, "of Slurm's step 7.0 the job has its 2 nodes, "));
+    CHECK(has(ended.err, "srun --ntasks-per-node=1"));
+  }
+  folder.write("go", "");
+  for (const std::size_t one : {0u, 1u}) CHECK(tasks[one]->wait_exit(kLimit) == exited(0));
+  CHECK(count(tasks[0]->err(), "for one per machine, srun --ntasks-per-node=1") == 1);
+  CHECK(count(tasks[1]->err(), "for one per machine, srun --ntasks-per-node=1") == 0);
+}
+
 TEST_CASE("the first event of a requeued job says how often it was requeued, and no other one", "[scheduler]") {
   const TempFolder folder;
   const auto events = [&](const Variables& variables) {
