@@ -75,6 +75,15 @@ pid_t tracer_of(const fs::path& entry) {
   return tracer ? static_cast<pid_t>(std::strtol(tracer, nullptr, 10)) : 0;
 }
 
+std::optional<uid_t> user_of(const fs::path& entry) {
+  const std::string status = file_content(entry / "status");
+  const char* real = status_value(status, "Uid");
+  if (!real) return {};
+  char* effective = nullptr;
+  std::strtoul(real, &effective, 10);
+  return static_cast<uid_t>(std::strtoul(effective, nullptr, 10));
+}
+
 bool is_pending(const fs::path& entry, int signal) {
   const std::string status = file_content(entry / "status");
   const char* of_thread = status_value(status, "SigPnd");
