@@ -85,7 +85,8 @@ JobFacts facts_or_record(const JobRecord& record) try { return facts_of(record);
 // Whether it may be cancelled from here, as far as is known.
 bool goes_on(const JobFacts& facts) {
   const std::string state = state_of(facts);
-  const bool is_elsewhere = !facts.scheduler && facts.status.is_object() && facts.status.value("host", "") != host_name();
+  const bool is_elsewhere =
+      !facts.scheduler && facts.status.is_object() && facts.status.value("host", "") != host_name();
   return !is_ended(state) && state != "unknown" && !is_elsewhere;
 }
 

@@ -67,8 +67,8 @@ const RunningAgent* newest(const std::vector<RunningAgent>& agents) {
   const auto order = [](const RunningAgent& one) {
     return std::tuple(one.user == geteuid(), one.accepts, started_ms(one));
   };
-  const auto last = std::max_element(agents.begin(), agents.end(),
-                                     [&](const auto& a, const auto& b) { return order(a) < order(b); });
+  const auto last =
+      std::max_element(agents.begin(), agents.end(), [&](const auto& a, const auto& b) { return order(a) < order(b); });
   return last == agents.end() ? nullptr : &*last;
 }
 

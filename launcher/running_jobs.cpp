@@ -126,9 +126,7 @@ std::vector<RunningAgent> own_agents() {
   return out;
 }
 
-std::vector<std::string> job_ids(const std::vector<RunningAgent>& agents) {
-  return jobs_of(all_of(agents), geteuid());
-}
+std::vector<std::string> job_ids(const std::vector<RunningAgent>& agents) { return jobs_of(all_of(agents), geteuid()); }
 
 Choice choose_job(const std::vector<RunningAgent>& agents, const std::string& job, Purpose purpose, uid_t asker) {
   const auto is_own = [&](const RunningAgent& one) { return one.user == asker; };
@@ -143,9 +141,9 @@ Choice choose_job(const std::vector<RunningAgent>& agents, const std::string& jo
       found.push_back(&one);
   if (found.empty()) {
     const std::string others = agents.empty() ? "." : "; there are: " + list(all_of(agents));
-    return {nullptr, (agents.empty() || only_own ? "no job of yours runs on this machine"
-                                                 : "no job here is " + visible(job)) +
-                         others};
+    return {nullptr,
+            (agents.empty() || only_own ? "no job of yours runs on this machine" : "no job here is " + visible(job)) +
+                others};
   }
   if (!job.empty()) prefer(found, is_named);
   if (!job.empty()) prefer(found, [&](const RunningAgent& one) { return is_process(one, job); });

@@ -96,7 +96,8 @@ Json page_samples(const std::vector<ReportedProgress>& progress) {
 
 std::string to_text(const JobReport& report) {
   const double all = seconds(report.spent.total());
-  std::string out = "job " + visible(report.run_id) + ": " + count_of(static_cast<std::size_t>(report.starts), "start") + ", " +
+  std::string out = "job " + visible(report.run_id) + ": " +
+                    count_of(static_cast<std::size_t>(report.starts), "start") + ", " +
                     count_of(report.rounds.size(), "round") + "; " + state_of(report) + "\n\n";
   for (const TimeKindName& one : rendezvous::kTimeKinds) {
     const double spent = seconds(report.spent[one.kind]);

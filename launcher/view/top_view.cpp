@@ -200,12 +200,12 @@ std::vector<std::string> TopView::head(std::size_t columns) const {
     second += "  restarts: " + live_["restarts"]["charged"].dump() + " of " + live_["restarts"]["limit"].dump();
   if (field("snapshot_age_seconds").is_number())
     second += "  snapshot: " + duration_text(live_["snapshot_age_seconds"]) + " ago";
-  return {line_of(first, columns), line_of(second, columns), line_of(waits_text(), columns), line_of(kHeadings, columns)};
+  return {line_of(first, columns), line_of(second, columns), line_of(waits_text(), columns),
+          line_of(kHeadings, columns)};
 }
 
 std::string TopView::keys_text() const {
-  if (asks_about_drain_)
-    return "drain " + drained_.name + ": its workers save, and leave it?   y: yes   others: no";
+  if (asks_about_drain_) return "drain " + drained_.name + ": its workers save, and leave it?   y: yes   others: no";
   if (shows_text_) return "up/down: scroll   Esc: back   q: quit";
   const char* const orders[] = {"rank", "steps behind", "memory", "own time"};
   return "j/k: move  Enter: open  s: sort (" + std::string(orders[static_cast<std::size_t>(order_)]) +

@@ -307,7 +307,8 @@ wait
   CHECK(has(ended.out, "asked: first\n"));
   CHECK(has(ended.out, "stacks\n"));
   CHECK(has(ended.out, "ddprun ctl: several jobs run here; name one of them: first and second.\nwithout a name: 2\n"));
-  CHECK(has(ended.out, "ddprun ctl: no job of yours runs on this machine; there are: first (of user 65534) and second "
-                       "(of user 65534).\nby root: 2\n"));
+  CHECK(has(ended.out,
+            "ddprun ctl: no job of yours runs on this machine; there are: first (of user 65534) and second "
+            "(of user 65534).\nby root: 2\n"));
   CHECK(has(ended.out, "the only one: 0\n"));
 }

@@ -126,11 +126,11 @@ TEST_CASE("names that other users have taken are neither jobs nor in their way",
     const agent::AgentSocket socket(own_io, {kUser, getpid(), "own"}, [](const auto&, const auto&) {});
     const Agents found = own_agents();
     const RunningAgent* chosen = choose_job(found, "own").agent;
-    const bool fits = chosen && chosen->process == getpid() && chosen->accepts &&
-                      std::none_of(found.begin(), found.end(), [](const RunningAgent& one) {
-                        return is_called("silent")(one) || is_called("full")(one) ||
-                               (is_called("phantom")(one) && one.accepts);
-                      });
+    const bool fits =
+        chosen && chosen->process == getpid() && chosen->accepts &&
+        std::none_of(found.begin(), found.end(), [](const RunningAgent& one) {
+          return is_called("silent")(one) || is_called("full")(one) || (is_called("phantom")(one) && one.accepts);
+        });
     _exit(fits ? 0 : 2);
   }
   int status = 0;

@@ -130,13 +130,15 @@ TEST_CASE("without a token only names that nobody elsewhere can give an address 
   const auto refusal = [](const std::string& host) {
     return refusal_of(read("GET /status HTTP/1.1\r\nHost: " + host + "\r\n"), {}, "Node1.cluster");
   };
-  for (const char* own : {"localhost", "LocalHost:9100", "job.localhost:9100", "localhost.localdomain",
-                          "127.0.0.1:9100", "10.0.0.4", "[::1]:9100", "node1:9100", "NODE1", "node1.cluster:9100", "node1.cluster.", "localhost.:9100", ""}) {
+  for (const char* own :
+       {"localhost", "LocalHost:9100", "job.localhost:9100", "localhost.localdomain", "127.0.0.1:9100", "10.0.0.4",
+        "[::1]:9100", "node1:9100", "NODE1", "node1.cluster:9100", "node1.cluster.", "localhost.:9100", ""}) {
     CAPTURE(own);
     CHECK_FALSE(refusal(own));
   }
   for (const char* other : {"rebound.example", "rebound.example:9100", "127.0.0.1.rebound.example", "localhost.example",
-                            "rebound.notlocalhost", "rebound.example.:9100", "rebound", "rebound:9100", "node11", "node1.example", "cluster"}) {
+                            "rebound.notlocalhost", "rebound.example.:9100", "rebound", "rebound:9100", "node11",
+                            "node1.example", "cluster"}) {
     CAPTURE(other);
     REQUIRE(refusal(other));
     CHECK(refusal(other)->status == 421);

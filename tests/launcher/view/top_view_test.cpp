@@ -227,7 +227,9 @@ TEST_CASE("times in a column have seven characters at most", "[top]") {
 }
 
 TEST_CASE("nothing that a job answers acts on the terminal", "[top]") {
-  const std::string attack = "a\x1b]0;title\x07\xc2\x9b" "2J\nb\r";
+  const std::string attack =
+      "a\x1b]0;title\x07\xc2\x9b"
+      "2J\nb\r";
   json live = job_of(1, 1);
   for (const char* field : {"run_id", "state", "problem"}) live[field] = attack;
   for (const char* field : {"name", "state", "reason"}) live["nodes"][0][field] = attack;

@@ -43,7 +43,8 @@ T sent_to_agent(const T& message) {
 
 }  // namespace
 
-TEST_CASE("control characters of a message are escaped as it is read, and a line's end stays in a report", "[control]") {
+TEST_CASE("control characters of a message are escaped as it is read, and a line's end stays in a report",
+          "[control]") {
   const std::string attack = "n\x1b[2J\n\xc2\x9b", shown = "n\\x1b[2J\\x0a\\xc2\\x9b";
   NodeOffer named = offer;
   named.name = named.host = attack;
