@@ -279,24 +279,24 @@ time.sleep(1000)
 )";
   const std::string script = R"(
 ip link set lo up
-as() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
-runs() { until as "$0" stacks $1 > /dev/null 2>&1; do sleep 0.05; done; }
-ends() { while as "$0" stacks $1 > /dev/null 2>&1; do sleep 0.05; done; }
-as "$0" --rdzv-id=first sleep 1000 &
+as="setpriv --reuid=65534 --regid=65534 --clear-groups"
+runs() { until $as "$0" stacks $1 > /dev/null 2>&1; do sleep 0.05; done; }
+ends() { while $as "$0" stacks $1 > /dev/null 2>&1; do sleep 0.05; done; }
+$as "$0" --rdzv-id=first sleep 1000 &
 runs first
-as sleep 1000 & newer=$!
+$as sleep 1000 & newer=$!
 until grep -qs "^Uid:.65534" /proc/$newer/status; do sleep 0.05; done
 python3 -c "$1" $newer > names & attacker=$!
 until grep -qs taken names; do sleep 0.05; done
-as "$0" status | sed -n "s/^job: */asked: /p"
-as "$0" stacks | sed -n "s/^rank 0 .*/stacks/p"
-as "$0" --rdzv-id=second sleep 1000 &
+$as "$0" status | sed -n "s/^id: */asked: /p"
+$as "$0" stacks | sed -n "s/^rank 0 .*/stacks/p"
+$as "$0" --rdzv-id=second sleep 1000 &
 runs second
 kill $attacker && wait $attacker
-as "$0" ctl stop 2>&1; echo "without a name: $?"
+$as "$0" ctl stop 2>&1; echo "without a name: $?"
 "$0" ctl stop 2>&1; echo "by root: $?"
-as "$0" ctl first stop; ends first
-as "$0" ctl stop; echo "the only one: $?"
+$as "$0" ctl first stop; ends first
+$as "$0" ctl stop; echo "the only one: $?"
 kill $newer
 wait
 )";
