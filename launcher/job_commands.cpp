@@ -43,9 +43,35 @@ int complain(const std::string& command, const std::string& sentence, int code) 
   return code;
 }
 
+// In ASCII: escaped for a terminal, a control character would be no JSON.
+std::string json_text(const nlohmann::json& json) {
+  return json.dump(2, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+// Whether it may be cancelled from here, as far as is known.
+bool goes_on(const JobFacts& facts) {
+  const std::string state = state_of(facts);
+  const bool is_elsewhere =
+      !facts.scheduler && facts.status.is_object() && facts.status.value("host", "") != host_name();
+  return !is_ended(state) && state != "unknown" && !is_elsewhere;
+}
+
+// To end one of several, it has to be named.
+void refuse_if_several(const std::vector<JobRecord>& records) {
+  std::vector<JobFacts> jobs;
+  for (std::size_t i = 0; i < std::min(records.size(), kListed); ++i) jobs.push_back(recorded_facts(records[i]));
+  ask_places(jobs);  // of one that does not answer what its record says
+  std::vector<std::string> going;
+  for (const JobFacts& job : jobs)
+    if (goes_on(job)) going.push_back(job.id);
+  if (going.size() > 1)
+    throw JobRefused("several jobs have not ended; name one of them: " + listed(going, "and") + ".");
+}
+
 JobRecord record_named(const JobWords& words) {
   const fs::path records = records_folder(own_environment());
   const std::vector<JobRecord> all = all_records(records);
+  if (words.handle.empty() && words.command == "cancel") refuse_if_several(all);
   if (words.handle.empty() && !all.empty()) return all.front();
   auto found = find_record(records, words.handle);
   if (const auto* sentence = std::get_if<std::string>(&found)) throw JobRefused(*sentence);
@@ -169,7 +195,7 @@ JobFacts running_facts(LiveJob job, const std::string& name) {
 }
 
 // Without an answer its record still says much.
-JobFacts with_live(const JobRecord& record, const std::vector<agent::AgentAddress>& agents) {
+JobFacts with_live(const JobRecord& record, const std::vector<RunningAgent>& agents) {
   JobFacts facts = facts_of(record);
   if (is_ended(state_of(facts))) return facts;
   try {
@@ -186,19 +212,19 @@ std::int64_t submitted_ms(const JobRecord& record) {
 }
 
 // Without a name: the job that was started last.
-JobFacts newest_status(const std::vector<agent::AgentAddress>& agents) {
+JobFacts newest_status(const std::vector<RunningAgent>& agents) {
   const std::vector<JobRecord> records = records_if_any();
-  const agent::AgentAddress* agent = newest(agents);
+  const RunningAgent* agent = newest(agents);
   if (!agent && records.empty()) throw JobRefused("no job of yours runs on this machine, and none has been submitted.");
   if (!agent) return facts_of(records.front());
   if (const auto record = record_above(*agent)) return with_live(*record, agents);
   const bool is_older = !records.empty() && started_ms(*agent) < submitted_ms(records.front());
-  return is_older ? with_live(records.front(), agents) : running_facts(LiveJob(*agent), agent->run_id);
+  return is_older ? with_live(records.front(), agents) : running_facts(LiveJob(*agent), agent->address.run_id);
 }
 
 JobFacts status_of(const JobWords& words) {
   if (!words.access.empty()) return running_facts(LiveJob(words), words.handle);
-  const std::vector<agent::AgentAddress> agents = own_agents();
+  const std::vector<RunningAgent> agents = own_agents();
   if (words.handle.empty()) return newest_status(agents);
   const Choice choice = choose_job(agents, words.handle);
   if (choice.agent && !record_above(*choice.agent)) return running_facts(LiveJob(*choice.agent), words.handle);
@@ -215,18 +241,18 @@ JobFacts status_of(const JobWords& words) {
 int show_facts(const JobWords& words) {
   const JobFacts facts = words.command == "status" ? status_of(words) : facts_of(record_named(words));
   if (words.json)
-    print_text(stdout, describe_json(facts).dump(2) + "\n");
+    print_text(stdout, json_text(describe_json(facts)));
   else
     print_text(stdout, words.command == "status" ? status_text(facts) : describe_text(facts));
   return kSuccess;
 }
 
 // One for each job.
-std::vector<agent::AgentAddress> agents_without_record() {
-  std::map<std::string, agent::AgentAddress> by_job;
-  for (const agent::AgentAddress& agent : own_agents())
-    if (!record_above(agent)) by_job.emplace(agent.run_id, agent);
-  std::vector<agent::AgentAddress> out;
+std::vector<RunningAgent> agents_without_record() {
+  std::map<std::pair<uid_t, std::string>, RunningAgent> by_job;
+  for (const RunningAgent& agent : own_agents())
+    if (!record_above(agent)) by_job.emplace(std::pair(agent.user, agent.address.run_id), agent);
+  std::vector<RunningAgent> out;
   for (auto& [id, agent] : by_job) out.push_back(std::move(agent));
   return out;
 }
@@ -236,12 +262,12 @@ int list_jobs(const JobWords& words) {
   for (const JobRecord& record : records_if_any())
     if (jobs.size() < kListed) jobs.push_back(recorded_facts(record));
   for (const std::string& problem : ask_places(jobs)) complain(words.command, problem, 0);
-  for (const agent::AgentAddress& agent : agents_without_record())
-    jobs.push_back({.id = agent.run_id, .status = {{"started", started_ms(agent)}}, .has_record = false});
+  for (const RunningAgent& agent : agents_without_record())
+    jobs.push_back({.id = agent.address.run_id, .status = {{"started", started_ms(agent)}}, .has_record = false});
   if (!words.json) return print_text(stdout, list_text(jobs)), kSuccess;
   nlohmann::json all = nlohmann::json::array();
   for (const JobFacts& job : jobs) all.push_back(describe_json(job));
-  return print_text(stdout, all.dump(2) + "\n"), kSuccess;
+  return print_text(stdout, json_text(all)), kSuccess;
 }
 
 int execute(const JobWords& words) {

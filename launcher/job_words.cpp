@@ -71,7 +71,10 @@ void add_options(CLI::App& app, JobWords& words, std::string& to) {
                    "one that was started last")
         ->type_name("JOB");
   if (command == "describe" || command == "log" || command == "cancel")
-    app.add_option("job", words.handle, "a handle, an id, or a job's name; left out: the newest job")->type_name("JOB");
+    app.add_option("job", words.handle,
+                   std::string("a handle, an id, or a job's name; left out: the newest job") +
+                       (command == "cancel" ? ", unless several have not ended" : ""))
+        ->type_name("JOB");
   if (command == "log") app.add_flag("-f,--follow", words.follow, "goes on until the job ends");
   if (command == "status" || command == "top") add_access(app, words);
   if (command == "top")

@@ -89,6 +89,15 @@ unsigned long long bytes_moved(const fs::path& entry) {
   return all;
 }
 
+std::optional<uid_t> user_of(const fs::path& entry) {
+  const std::string status = file_content(entry / "status");
+  const char* real = status_value(status, "Uid");
+  if (!real) return {};
+  char* effective = nullptr;
+  std::strtoul(real, &effective, 10);
+  return static_cast<uid_t>(std::strtoul(effective, nullptr, 10));
+}
+
 bool is_pending(const fs::path& entry, int signal) {
   const std::string status = file_content(entry / "status");
   const char* of_thread = status_value(status, "SigPnd");

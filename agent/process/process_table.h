@@ -39,6 +39,8 @@ std::optional<TaskStat> task_stat(pid_t pid);
 pid_t tracer_of(const std::filesystem::path& entry);
 // Read and written by system calls, also from memory. 0: not readable.
 unsigned long long bytes_moved(const std::filesystem::path& entry);
+// Its effective user. (The owner of /proc/<pid> is root, if the process is not dumpable.)
+std::optional<uid_t> user_of(const std::filesystem::path& entry);
 // Whether the signal was sent to this one thread and is still pending.
 bool is_pending(const std::filesystem::path& entry, int signal);
 

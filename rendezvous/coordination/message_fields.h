@@ -230,9 +230,9 @@ void fields(auto& a, Is<Seat> auto& m) {
 
 void fields(auto& a, Is<Fingerprint> auto& m) {
   a("protocol", m.protocol);
-  a("version", m.version);
-  a("nodes", m.nodes);
-  a("program", m.program);
+  a("version", m.version, AsSent());
+  a("nodes", m.nodes, AsSent());
+  a("program", m.program, AsSent());
 }
 
 void fields(auto& a, Is<Attendance> auto& m) {
@@ -577,7 +577,7 @@ constexpr auto kCoordinatorAnnouncement = message<CoordinatorAnnouncement>("call
 });
 
 constexpr auto kClientRequest =
-    message<ClientRequest>("request", [](auto& a, auto& m) { a("line", m.line, kClientLineMax); });
+    message<ClientRequest>("request", [](auto& a, auto& m) { a("line", m.line, AsSent{kClientLineMax}); });
 
 constexpr std::tuple kFromAgent{
     kHello,         kHeartbeat,    kFailureText, kNodeReady,      kNodeConfirmed, kNodeRunning,
@@ -699,7 +699,7 @@ constexpr auto kVote = message<Vote>("vote", [](auto& a, auto& m) {
 });
 
 constexpr auto kClientAnswer =
-    message<ClientAnswer>("answer", [](auto& a, auto& m) { a("text", m.text, kClientTextMax); });
+    message<ClientAnswer>("answer", [](auto& a, auto& m) { a("text", m.text, AsSent{kClientTextMax}); });
 
 constexpr std::tuple kToAgent{
     kWelcome,        kElsewhere,    kHeartbeatAnswer, kFailureText,  kKeepRecord,   kTakeSeat,    kStartRound,

@@ -137,6 +137,26 @@ TEST_CASE("a submitted job goes on without its shell, log -f follows it, cancel 
   CHECK(has(desk.ddprun({"cancel", handle}).err, "has ended: stopped."));
 }
 
+TEST_CASE("without a name nothing is cancelled while several jobs go on", "[jobs]") {
+  const Desk desk(shell_job_file("trap 'exit 0' TERM; " + kWaits));
+  Command first(job_of({"submit", "job.toml"}), desk.options());  // keep the jobs for the test's end
+  Command second(job_of({"submit", "job.toml"}), desk.options());
+  CHECK(first.wait_exit(kLimit) == exited(0));
+  CHECK(second.wait_exit(kLimit) == exited(0));
+  const Ended refused = desk.ddprun({"cancel"});
+  CHECK(refused == exited(2));
+  CHECK_THAT(refused.err,
+             Matches("ddprun cancel: several jobs have not ended; name one of them: job-\\S+ and job-\\S+\\.\n"));
+  const auto cancel = [&](const Words& job) {
+    return eventually([&] { return desk.ddprun(joined({{"cancel"}, job})) == exited(0); }, kLimit);
+  };
+  CHECK(cancel({first.out().substr(0, first.out().find('\n'))}));
+  CHECK(first.all_gone(kLimit));
+  CHECK(cancel({}));  // the newest, or the only one
+  CHECK(cancel({second.out().substr(0, second.out().find('\n'))}));
+  CHECK(second.all_gone(kLimit));
+}
+
 TEST_CASE("submit --wait shows the output and ends with the job's code", "[jobs]") {
   const Desk desk(shell_job_file("echo works; exit 3"));
   const Ended ended = desk.ddprun({"submit", "--wait", "job.toml"});
