@@ -82,6 +82,7 @@ class Agent {
   void on_output(const OutputWatch::Finding& found);
   void report_failure(const ReportFailure& report);
   void report_interrupted(int signal);
+  void spare_memory(const rendezvous::Failure& failure, bool progressed);
   void report_held(const std::vector<int>& local_ranks);
   void signal_workers(const SignalWorkers& order);
   void send_signal(const SignalWorkers& order);

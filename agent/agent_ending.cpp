@@ -4,6 +4,7 @@
 
 #include "agent/agent.h"
 #include "agent/channel/channel_user.h"
+#include "agent/copies/memory_relief.h"
 #include "rendezvous/base/handler_time.h"
 
 namespace ddprun::agent {
@@ -42,8 +43,17 @@ void Agent::report_failure(const ReportFailure& report) {
   const rendezvous::WorkerFailed told =
       tell_.failures().describe(std::move(failure), so_far, watches_.output().finding());
   desk_.failed(told.failure.kind);
+  spare_memory(told.failure, so_far.progressed.value_or(so_far.lived));
   if (tell_.failures().by_lost_reader(told.failure)) return dispatch(Signalled{SIGPIPE});  // as `| head` means it
   send(told);
+}
+
+void Agent::spare_memory(const rendezvous::Failure& failure, bool progressed) {
+  NodeMemory& memory = round_.memory();
+  const std::uint64_t bytes = memory.bytes_in_use();
+  const MemoryRelief relief = relief_after(failure, progressed, bytes);
+  if (relief == MemoryRelief::given_back) memory.give_back_later();
+  if (relief != MemoryRelief::none) tell_.say(in_words(relief, bytes));
 }
 
 void Agent::report_held(const std::vector<int>& local_ranks) {

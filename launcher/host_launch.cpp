@@ -1,7 +1,5 @@
 #include "launcher/host_launch.h"
 
-#include <sys/prctl.h>
-
 #include <csignal>
 #include <filesystem>
 
@@ -75,7 +73,7 @@ agent::JobEnd launch_on_hosts(const Config& config, const Inputs& inputs, int ke
   HeadFacts facts = head_facts(config, inputs);
   facts.run_id = random_run_id();
   if (!config.certificates) {
-    prctl(PR_SET_DUMPABLE, 0);
+    hide_own_memory();
     facts.token = config.token ? "" : rendezvous::make_token();
   }
   JobHeadOptions options;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>  // explicit_bzero
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -61,6 +62,8 @@ agent::Environment own_environment() {
   }
   return out;
 }
+
+void hide_own_memory() { prctl(PR_SET_DUMPABLE, 0); }
 
 void wipe_token_variable() {
   if (char* const token = std::getenv(rendezvous::kTokenVariable)) explicit_bzero(token, std::strlen(token));

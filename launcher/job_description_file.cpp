@@ -242,11 +242,11 @@ class DescriptionReader {
 
   void read_snapshot_key(const std::string& key, const toml::node& node, FileNotes& notes) {
     SnapshotCopy& copy = out_.job.snapshot;
-    if (key == "every") {
-      if (const auto time = time_of("snapshot.every", node, notes)) copy.every = *time;
+    if (key == "every" || key == "limit") {
+      if (const auto time = time_of("snapshot." + key, node, notes)) (key == "every" ? copy.every : copy.limit) = *time;
       return;
     }
-    static const std::vector<std::string> kKeys{"path", "fetch", "store", "every", "s3_uri"};
+    static const std::vector<std::string> kKeys{"path", "fetch", "store", "every", "limit", "s3_uri"};
     if (!is_one_of(key, kKeys))
       return notes.add(node, "snapshot has no key " + visible(key) + "; its keys are " + listed(kKeys, "and") + "." +
                                  did_you_mean(key, kKeys));

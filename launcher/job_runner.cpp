@@ -1,6 +1,5 @@
 #include "launcher/job_runner.h"
 
-#include <fcntl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -13,7 +12,9 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <utility>
 
+#include "agent/process/exit_status.h"
 #include "agent/process/process_table.h"
 #include "agent/process/worker_env.h"
 #include "launcher/exit_codes.h"
@@ -21,6 +22,7 @@
 #include "launcher/jobs/job_process.h"
 #include "launcher/jobs/job_status.h"
 #include "launcher/jobs/output_copy.h"
+#include "launcher/jobs/record_writer.h"
 #include "launcher/jobs/snapshot_copier.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
@@ -31,7 +33,11 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::chrono::milliseconds kLookEvery{250};
+constexpr std::chrono::seconds kTryAgain{2};      // a record that could not be written
 constexpr std::chrono::seconds kOutputLimit{10};  // for the rest of the output once ddprun has ended
+constexpr std::chrono::seconds kSayLate{10};      // that the last copy goes on
+constexpr std::chrono::milliseconds kFilesEvery{5};
+constexpr std::chrono::minutes kRecordLimit{1}, kHandOverLimit{60};  // at the end: a log may be large
 constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 MilliSeconds now_ms() {
@@ -64,33 +70,53 @@ std::vector<std::string> without_token(agent::Environment environment) {
   return agent::merged(environment, {});
 }
 
+// Only the process that we have started needs it.
+void wipe_tokens(std::vector<std::string>& variables, agent::Environment& environment) {
+  for (std::string& variable : variables)
+    if (variable.starts_with(std::string(rendezvous::kTokenVariable) + "=")) rendezvous::wipe(variable);
+  if (const auto token = environment.find(rendezvous::kTokenVariable); token != environment.end())
+    rendezvous::wipe(token->second);
+}
+
 class JobRun {
  public:
-  explicit JobRun(const RunRequest& request)
-      : request_(request),
-        leader_(request.node == 0),
-        events_file_(request.record.path(
-            (leader_ ? "events.jsonl" : "events-" + std::to_string(request.node) + ".jsonl").c_str())),
-        end_file_(request.record.path(("end-" + std::to_string(request.node) + ".json").c_str())),
-        status_(leader_ ? request.record.status() : nlohmann::json(), now_ms()),
+  explicit JobRun(RunRequest request)
+      : request_(std::move(request)),
+        leader_(request_.node == 0),
+        events_file_(request_.record.path(
+            (leader_ ? "events.jsonl" : "events-" + std::to_string(request_.node) + ".jsonl").c_str())),
+        end_file_(request_.record.path(("end-" + std::to_string(request_.node) + ".json").c_str())),
+        status_(leader_ ? request_.record.status() : nlohmann::json(), now_ms()),
         events_(events_file_),
-        copier_(io_, leader_ ? request.job.snapshot : SnapshotCopy{}, without_token(request.environment)),
+        copier_(io_, leader_ ? request_.job.snapshot : SnapshotCopy{}, without_token(request_.environment)),
+        writer_(request_.record, say),
         signals_(io_, forwarded_signals().release()),
-        look_again_(io_) {}
+        timer_(io_) {}
 
   int run() {
     enter_source_dir();
     take_signals();
-    write_record();
+    if (leader_) writer_.write_first(content());
     if (copier_.wants_fetch())
       copier_.fetch([this](const std::string& problem) { fetched(problem); });
     else
       start();
-    io_.run();
+    while (!run_handlers()) continue;
     return exit_code_;
   }
 
  private:
+  // False: they are to go on. An error of ours, such as a lack of memory, ends no job that runs.
+  bool run_handlers() try {
+    io_.run();
+    return true;
+  } catch (const std::exception& error) {
+    if (!process_ && !has_ended_) throw;
+    if (const std::string why = error.what(); told_error_ != why) say("the job goes on after an error: " + why);
+    told_error_ = error.what();
+    return has_ended_;
+  }
+
   // Commands and workers run there.
   void enter_source_dir() {
     if (chdir(request_.job.source_dir.c_str()) != 0)
@@ -105,7 +131,7 @@ class JobRun {
   }
 
   void fetched(const std::string& problem) {
-    if (exit_code_ != 0) return io_.stop();  // a signal ended the command
+    if (exit_code_ != 0) return await_files();  // a signal ended the command
     if (problem.empty()) return start();
     exit_code_ = kRendezvousImpossible;
     const std::string sentence = "the snapshot was not fetched: the command " + problem +
@@ -113,27 +139,27 @@ class JobRun {
     say(sentence);
     status_.on_end(exit_code_, {{"message", sentence}}, now_ms());
     write_record();
-    io_.stop();
+    await_files();
   }
 
   void start() {
     std::error_code ignored;
     fs::remove(end_file_, ignored);
-    std::map<std::string, std::string> environment = request_.environment;
-    environment["DDPRUN_END_FILE"] = end_file_;
+    request_.environment["DDPRUN_END_FILE"] = end_file_;
+    std::vector<std::string> variables = agent::merged(request_.environment, {});
     std::vector<std::string> argv{"ddprun", "--config", request_.record.path("ddprun.toml"), "--event-log-handler",
                                   "file:" + events_file_.string()};
     if (!request_.token_file.empty()) argv.insert(argv.end(), {"--token-file", request_.token_file});
     Fd out, err;
-    std::shared_ptr<const Fd> log;
-    if (request_.keeps_log) log = open_log();
+    std::shared_ptr<JobLog> log;
+    if (request_.keeps_log) log = std::make_shared<JobLog>(request_.record.path("log"), say);
     Fd out_end = log ? pipe_into(out) : Fd(), err_end = log ? pipe_into(err) : Fd();
     if (log) {  // first, as they may be refused
       copies_.emplace_back(std::move(out), STDOUT_FILENO, log);
       copies_.emplace_back(std::move(err), STDERR_FILENO, log);
     }
-    process_ = start_job_process(request_.ddprun, argv, agent::merged(environment, {}), log ? out_end.get() : 1,
-                                 log ? err_end.get() : 2);
+    process_ = start_job_process(request_.ddprun, argv, variables, log ? out_end.get() : 1, log ? err_end.get() : 2);
+    wipe_tokens(variables, request_.environment);
     out_end.reset();
     err_end.reset();
     pidfd_.emplace(io_, process_->pidfd.release());
@@ -141,13 +167,6 @@ class JobRun {
       if (!error) ended();
     });
     look();
-  }
-
-  std::shared_ptr<const Fd> open_log() const {
-    const fs::path path = request_.record.path("log");
-    Fd log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-    if (!log) throw Error("cannot write " + path.string(), std::strerror(errno));
-    return std::make_shared<const Fd>(std::move(log));
   }
 
   static Fd pipe_into(Fd& reader) {
@@ -158,11 +177,24 @@ class JobRun {
   }
 
   void look() {
-    if (events_.read([this](const nlohmann::json& event) { status_.on_event(event); }) || !wrote_) write_record();
-    copier_.store_if_due(Clock::now(), [this](const std::string& problem) { stored(problem); });
-    look_again_.expires_after(kLookEvery);
-    look_again_.async_wait([this](const asio::error_code& error) {
-      if (!error) look();
+    if (has_ended_) return;
+    after(kLookEvery, [this] { look(); });
+    const auto now = Clock::now();
+    const bool tries_again = now >= try_again_ && writer_.fails();
+    if (tries_again) try_again_ = now + kTryAgain;
+    if (read_events() || tries_again) write_record();
+    copier_.store_if_due(now, [this](const std::string& problem) { stored(problem); });
+  }
+
+  bool read_events() {
+    return events_.read([this](const nlohmann::json& event) { status_.on_event(event); });
+  }
+
+  template <class Then>
+  void after(Duration time, Then then) {
+    timer_.expires_after(time);
+    timer_.async_wait([then](const asio::error_code& error) {
+      if (!error) then();
     });
   }
 
@@ -174,15 +206,19 @@ class JobRun {
   }
 
   void ended() {
+    read_signals();  // they came before the job's end, and perhaps are its cause
     exit_code_ = exit_code_of(*process_);
     process_.reset();
     has_ended_ = true;
-    look_again_.cancel();
     for (OutputCopy& copy : copies_) copy.await_end(kOutputLimit);
-    events_.read([this](const nlohmann::json& event) { status_.on_event(event); });
+    read_events();
+    after(kSayLate, [this] {
+      say("the job has ended with code " + std::to_string(exit_code_) +
+          "; its snapshot is still being stored. Ctrl-C or SIGTERM ends that.");
+    });
     copier_.store_last([this](const std::string& problem) {
       if (!request_.job.snapshot.store.empty()) stored(problem);
-      if (!problem.empty() && exit_code_ == kSuccess) exit_code_ = kUnsaved;
+      if (!problem.empty() && exit_code_ == kSuccess && stopped_by_ == 0) exit_code_ = kUnsaved;
       finish();
     });
   }
@@ -193,43 +229,46 @@ class JobRun {
     std::error_code ignored;
     fs::remove(end_file_, ignored);
     write_record();
-    hand_over();
-    io_.stop();
+    if (!request_.job.output_path.empty() && leader_) writer_.hand_over(request_.job.output_path, status_.result());
+    await_files();
+  }
+
+  void await_files() { await_files_since(Clock::now()); }
+
+  void await_files_since(TimePoint begin) {
+    const Duration waited = Clock::now() - begin;
+    const bool record_is_late = waited > kRecordLimit && !writer_.record_is_done();
+    if (writer_.all_is_done() || record_is_late || waited > kHandOverLimit || stopped_by_ != 0) return io_.stop();
+    after(kFilesEvery, [this, begin] { await_files_since(begin); });
   }
 
   std::string agent_end() const { return request_.record.read_text(end_file_.filename().c_str()); }
 
   void write_record() {
-    if (!leader_) return;
-    wrote_ = true;
+    if (leader_) writer_.write(content());
+  }
+
+  RecordContent content() const {
     nlohmann::json status = status_.to_json(now_ms());
     status["name"] = request_.job.name;
     status["host"] = host_of_record();
     status["pid"] = getpid();
     const auto self = agent::task_stat(getpid());
     status["pid_start"] = self ? self->start_time : 0;
-    request_.record.write("status.json", status);
-    request_.record.write("result.json", status_.result());
-  }
-
-  void hand_over() const {
-    const fs::path folder = request_.job.output_path;
-    if (folder.empty() || !leader_) return;
-    for (const char* file : {"result.json", "log"}) {
-      std::error_code failed;
-      if (!fs::exists(request_.record.path(file), failed)) continue;
-      fs::copy_file(request_.record.path(file), folder / file, fs::copy_options::overwrite_existing, failed);
-      if (failed) say("cannot write " + (folder / file).string() + ": " + failed.message() + ".");
-    }
+    return {std::move(status), status_.result()};
   }
 
   void take_signals() {
     signals_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
       if (error) return;
-      signalfd_siginfo signal{};
-      while (::read(signals_.native_handle(), &signal, sizeof signal) == sizeof signal) on_signal(signal);
       take_signals();
+      read_signals();
     });
+  }
+
+  void read_signals() {
+    signalfd_siginfo signal{};
+    while (::read(signals_.native_handle(), &signal, sizeof signal) == sizeof signal) on_signal(signal);
   }
 
   // Those of a terminal's key reach ddprun, too, as it is in the same process group.
@@ -239,36 +278,45 @@ class JobRun {
       if (signal.ssi_code != SI_KERNEL) ::kill(process_->pid, number);
       return;
     }
-    if (has_ended_ && number == SIGINT) copier_.kill();  // the last copy
+    if (has_ended_ && (number == SIGINT || number == SIGTERM)) return stop_copies(number);
     if (has_ended_ || exit_code_ != 0 || number == SIGUSR1 || number == SIGUSR2) return;
     exit_code_ = number == SIGTERM ? static_cast<int>(kRequeue) : kInterrupted + number;  // nothing has begun
     status_.on_end(exit_code_, {{"message", "stopped while the snapshot was fetched."}}, now_ms());
     write_record();
-    copier_.kill();
+    copier_.stop("was stopped by " + agent::signal_name(number));
   }
 
-  const RunRequest& request_;
+  // With the job's exit code: who asks for it knows.
+  void stop_copies(int signal) {
+    stopped_by_ = signal;
+    copier_.stop("was stopped by " + agent::signal_name(signal));
+  }
+
+  RunRequest request_;
   const bool leader_;
   const fs::path events_file_, end_file_;
   asio::io_context io_;
   JobStatus status_;
   EventTail events_;
   SnapshotCopier copier_;
+  RecordWriter writer_;
   asio::posix::stream_descriptor signals_;
-  asio::steady_timer look_again_;
+  asio::steady_timer timer_;
   std::optional<JobProcess> process_;
   std::optional<asio::posix::stream_descriptor> pidfd_;
   std::vector<OutputCopy> copies_;
-  std::string told_problem_;
-  bool wrote_ = false, has_ended_ = false;
-  int exit_code_ = 0;
+  TimePoint try_again_{};
+  std::string told_problem_, told_error_;
+  bool has_ended_ = false;
+  int exit_code_ = 0, stopped_by_ = 0;
 };
 
 }  // namespace
 
-int run_job(const RunRequest& request) {
+int run_job(RunRequest request) {
   signal(SIGPIPE, SIG_IGN);
-  return JobRun(request).run();
+  signal(SIGXFSZ, SIG_IGN);  // a record that may not grow is an error, and the job goes on
+  return JobRun(std::move(request)).run();
 }
 
 int node_number(const std::map<std::string, std::string>& environment) {

@@ -23,8 +23,9 @@ struct RunRequest {
 };
 
 // Returns ddprun's exit code; 69 if the snapshot cannot be fetched, 73 if the job has ended well and its last snapshot
-// cannot be stored. Signals go to ddprun. Throws Error.
-int run_job(const RunRequest& request);
+// cannot be stored. Signals go to ddprun; SIGINT and SIGTERM after its end stop the last copy. Throws Error if the job
+// cannot be started, and not once it runs.
+int run_job(RunRequest request);
 
 // Of the scheduler's step or the pod that we are in: which of the job's nodes this is; 0 elsewhere.
 int node_number(const std::map<std::string, std::string>& environment);

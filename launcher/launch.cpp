@@ -1,6 +1,5 @@
 #include "launcher/launch.h"
 
-#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -103,7 +102,7 @@ HostInfo host_info(const Config& config, const Machine& machine) {
 // for processes of our user, workers included.
 void hide_memory(const Config& config) {
   const bool has_credentials = !std::holds_alternative<rendezvous::NoCredentials>(credentials(config));
-  if (has_credentials || config.metrics_token || !config.metrics_key.empty()) prctl(PR_SET_DUMPABLE, 0);
+  if (has_credentials || config.metrics_token || !config.metrics_key.empty()) hide_own_memory();
 }
 
 // By one node: the others' output is often in the same log.

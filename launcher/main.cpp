@@ -1,6 +1,11 @@
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <iterator>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "agent/process/file_thread.h"
 #include "agent/process/keeper.h"
@@ -24,6 +29,7 @@
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/peer/token.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -74,18 +80,26 @@ agent::JobEnd run_under_keeper(const std::vector<std::string>& arguments, bool p
   return complain({error.what()}, kInternalError, prints_end);
 }
 
+// `ddprun status` and the like; empty: the words are a job to start.
+std::optional<int> run_command(const std::vector<std::string>& words) {
+  using Command = int (*)(const std::vector<std::string>& words);
+  constexpr std::pair<std::string_view, Command> kCommands[] = {
+      {"stacks", show_stacks}, {"ctl", control_job}, {"chaos", run_chaos}, {"report", report_events}};
+  const auto* const found =
+      std::find_if(std::begin(kCommands), std::end(kCommands), [&](const auto& one) { return one.first == words[0]; });
+  const bool of_job = is_job_command(words[0]);
+  if (found == std::end(kCommands) && !of_job) return {};
+  if (std::getenv(rendezvous::kTokenVariable)) hide_own_memory();
+  return of_job ? job_command(words) : found->second({words.begin() + 1, words.end()});
+}
+
 }  // namespace
 }  // namespace ddprun::launcher
 
 int main(int argc, char** argv) {
   ddprun::agent::open_missing_standard_streams();
-  if (argc > 1 && std::string_view(argv[1]) == "stacks") return ddprun::launcher::show_stacks({argv + 2, argv + argc});
-  if (argc > 1 && std::string_view(argv[1]) == "ctl") return ddprun::launcher::control_job({argv + 2, argv + argc});
-  if (argc > 1 && std::string_view(argv[1]) == "chaos") return ddprun::launcher::run_chaos({argv + 2, argv + argc});
-  if (argc > 1 && std::string_view(argv[1]) == "report")
-    return ddprun::launcher::report_events({argv + 2, argv + argc});
-  if (argc > 1 && ddprun::launcher::is_job_command(argv[1]))
-    return ddprun::launcher::job_command({argv + 1, argv + argc});
+  if (argc > 1)
+    if (const auto code = ddprun::launcher::run_command({argv + 1, argv + argc})) return *code;
   if (argc == 2 && std::string_view(argv[1]) == ddprun::launcher::kNodeCommand)
     return ddprun::launcher::run_as_host_node();
   const std::string end_file = ddprun::launcher::take_end_file_variable();

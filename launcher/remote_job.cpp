@@ -29,8 +29,10 @@ Config config_of(std::vector<std::string> words, const std::string& run_id) {
   words.push_back("--nnodes=1:2");  // of several nodes: the endpoint counts
   words.push_back("--rdzv-id=" + (run_id.empty() ? "none" : run_id));
   words.push_back("true");
-  CommandLine line = read_command_line(words, process_inputs());
+  hide_own_memory();  // it is about to hold a token or a key
+  Inputs inputs = process_inputs();
   wipe_token_variable();
+  CommandLine line = read_command_line(words, inputs);
   if (!line.mistakes.empty()) throw JobRefused(line.mistakes.front());
   return line.config;
 }

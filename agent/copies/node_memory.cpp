@@ -1,7 +1,11 @@
 #include "agent/copies/node_memory.h"
 
+#include <sys/stat.h>
+
 #include <system_error>
 #include <utility>
+
+#include "rendezvous/memory/memory_file.h"
 
 namespace ddprun::agent {
 
@@ -26,6 +30,23 @@ void NodeMemory::change_workers(int workers) {
     snapshots_.reset();
     hooks_.on_failure(error.code().message());
   }
+}
+
+std::uint64_t NodeMemory::bytes_in_use() const {
+  constexpr std::uint64_t kBlockBytes = 512;
+  std::uint64_t heads = 2 * kMemoryPage, bytes = 0;  // each file's first page, which has no snapshot
+  for (const int fd : {snapshots_fd(), copies_fd()})
+    if (struct stat status{}; fd >= 0 && fstat(fd, &status) == 0)
+      bytes += static_cast<std::uint64_t>(status.st_blocks) * kBlockBytes;
+  return bytes > heads ? bytes - heads : 0;
+}
+
+bool NodeMemory::give_back(int workers) {
+  if (!std::exchange(goes_, false)) return false;
+  copies_.reset();
+  snapshots_.reset();
+  make(workers);
+  return true;
 }
 
 void NodeMemory::use(SnapshotMemory memory, int workers) {

@@ -41,6 +41,12 @@ class NodeMemory {
   void begin_round(const rendezvous::Seat& seat);
   void add_caller(rendezvous::ReleasedPeer peer);
   std::vector<rendezvous::HeldSnapshot> held() const;
+  // That it takes of this machine, in bytes.
+  std::uint64_t bytes_in_use() const;
+  // What is kept goes when no worker runs any more: give_back().
+  void give_back_later() { goes_ = true; }
+  // False: nothing was to be given back. Else there is new memory, for as many workers. No worker runs.
+  bool give_back(int workers);
   void end_copies() { copies_.reset(); }
 
  private:
@@ -52,6 +58,7 @@ class NodeMemory {
   std::optional<SnapshotMemory> snapshots_;
   std::optional<NodeCopies> copies_;
   std::optional<int> unconfirmed_round_;
+  bool goes_ = false;
 };
 
 }  // namespace ddprun::agent

@@ -45,14 +45,16 @@ def _serve(number, extra, learned_file):
             return []
 
     def save_learned(lines):
-        partial = f"{learned_file}.{os.uname().nodename}.{os.getpid()}"
+        partial = f"{learned_file}.writing.{os.urandom(8).hex()}"
         try:
-            with open(partial, "w", encoding="utf-8") as file:
+            with open(partial, "x", encoding="utf-8") as file:
                 file.writelines(f"{line}\n" for line in lines)
             os.replace(partial, learned_file)
             return True
         except OSError as error:
             os.write(2, f"ddprun: cannot write what was imported into {learned_file}: {error.strerror}.\n".encode())
+            if os.path.exists(partial):
+                os.unlink(partial)
             return False
 
     def alone():

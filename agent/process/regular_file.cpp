@@ -8,9 +8,11 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <string_view>
 #include <utility>
 
 #include "rendezvous/base/fd.h"
+#include "rendezvous/base/random_name.h"
 
 namespace ddprun::agent {
 namespace fs = std::filesystem;
@@ -31,12 +33,20 @@ RegularFile open_regular(const std::string& path, Links links) {
   return {std::move(file), static_cast<std::uintmax_t>(status.st_size)};
 }
 
-bool write_to(int descriptor, const std::string& content) {
-  const Fd file(descriptor);
-  if (!file) return false;
-  const ssize_t written = ::write(file.get(), content.data(), content.size());
-  if (written >= 0 && static_cast<std::size_t>(written) < content.size()) errno = ENOSPC;
-  return written == static_cast<ssize_t>(content.size());
+bool write_to(const Fd& file, std::string_view content) {
+  while (file && !content.empty()) {
+    const ssize_t written = ::write(file.get(), content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written == 0) errno = ENOSPC;
+    if (written <= 0) return false;
+    content.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return static_cast<bool>(file);
+}
+
+// Some file systems cannot sync.
+bool write_and_sync(const Fd& file, const std::string& content) {
+  return write_to(file, content) && (fsync(file.get()) == 0 || errno == EINVAL);
 }
 
 }  // namespace
@@ -65,14 +75,15 @@ std::string newest_part(const fs::path& path, std::uintmax_t begin) {
   return content;
 }
 
-bool replace_file(const fs::path& path, const std::string& content) {
+bool replace_file(const fs::path& path, const std::string& content, Readers readers) {
   struct stat status {};
   if (lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
-    return write_to(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), content);
-  const fs::path fresh = path.string() + ".ddprun-" + std::to_string(getpid());
-  if (write_to(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644), content) &&
-      std::rename(fresh.c_str(), path.c_str()) == 0)
-    return true;
+    return write_to(Fd(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)), content);
+  const std::string fresh = temporary_name(path);
+  const mode_t mode = readers == Readers::owner ? 0600 : 0644;
+  const Fd file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+  if (!file) return false;
+  if (write_and_sync(file, content) && std::rename(fresh.c_str(), path.c_str()) == 0) return true;
   const int why = errno;
   unlink(fresh.c_str());
   errno = why;

@@ -16,8 +16,10 @@ std::string beginning_of_file(const std::string& path, std::size_t bytes_max, Li
 // At most the newest 64 KiB of the regular file after its byte `begin`; empty if there are none. Links are not
 // followed.
 std::string newest_part(const std::filesystem::path& path, std::uintmax_t begin);
-// Atomic: a reader never sees half of it. A link, device or pipe at the path is kept and written to. False: it failed,
-// see errno.
-bool replace_file(const std::filesystem::path& path, const std::string& content);
+// Who may read the new file: whom the umask lets, or its owner alone.
+enum class Readers { all, owner };
+// Atomic: a reader never sees half of it, also after a crash of the machine. A link, device or pipe at the path is kept
+// and written to. False: it failed, see errno, and nothing of it is left.
+bool replace_file(const std::filesystem::path& path, const std::string& content, Readers readers = Readers::all);
 
 }  // namespace ddprun::agent

@@ -180,6 +180,10 @@ bool NodeRound::hold(const std::vector<int>& local_ranks, const std::vector<pid_
 
 void NodeRound::leave() {
   held_ranks_.clear();
+  if (memory_.give_back(options_.workers)) {
+    workers_.kill_parked();  // they hold the old one
+    pass_memory();
+  }
   has_workers_ &= end_was_planned_;  // what a failure lost is not lost to an interruption
 }
 

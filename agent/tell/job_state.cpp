@@ -75,7 +75,7 @@ struct JobState::Shared {
   }
 
   bool write_ledger(const std::string& text) const {
-    if (!text.empty()) return replace_file(files.ledger, text);
+    if (!text.empty()) return replace_file(files.ledger, text, Readers::owner);
     return unlink(files.ledger.c_str()) == 0 || errno == ENOENT;
   }
 };

@@ -17,6 +17,7 @@ struct SnapshotCopy {
   std::string fetch = {};                     // before the first round, where there is no such file; empty: none
   std::string store = {};                     // after it has changed, and at the end; empty: none
   Duration every = std::chrono::seconds(60);  // the least time between two copies
+  Duration limit = std::chrono::hours(6);     // of one command; a large snapshot takes long
 };
 
 // Words for a scheduler's own file, in the order of the job file: "partition" -> "gpu"; an empty value: a flag.

@@ -29,7 +29,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   if (getppid() != parent) _exit(kSignalBase + SIGKILL);
   if (stdout_fd != STDOUT_FILENO) dup2(stdout_fd, STDOUT_FILENO);
   if (stderr_fd != STDERR_FILENO) dup2(stderr_fd, STDERR_FILENO);
-  signal(SIGPIPE, SIG_DFL);
+  for (const int ignored : {SIGPIPE, SIGXFSZ}) signal(ignored, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);

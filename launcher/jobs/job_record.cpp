@@ -1,6 +1,5 @@
 #include "launcher/jobs/job_record.h"
 
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 
 #include "agent/process/regular_file.h"
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/random_name.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {
@@ -20,15 +20,6 @@ constexpr std::size_t kFileMax = std::size_t{16} << 20;
 constexpr int kTries = 20;
 constexpr std::size_t kSuffix = 6;
 constexpr std::size_t kShownIds = 8;
-
-std::string random_suffix() {
-  constexpr std::string_view kLetters = "0123456789abcdefghijklmnopqrstuvwxyz";
-  unsigned char bytes[kSuffix] = {};
-  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) throw Error("cannot name a job", "no random bytes");
-  std::string out;
-  for (const unsigned char byte : bytes) out += kLetters[byte % kLetters.size()];
-  return out;
-}
 
 const char* scheme(Place place) {
   switch (place) {
@@ -113,6 +104,8 @@ std::optional<Place> place_named(const std::string& name) {
 
 std::string text_of(const Handle& handle) { return std::string(scheme(handle.place)) + "://" + handle.id; }
 
+std::string text_of(const json& content) { return content.dump(2, ' ', false, json::error_handler_t::replace) + "\n"; }
+
 json JobRecord::read(const char* file) const {
   auto content = json::parse(read_text(file), nullptr, false);
   return content.is_discarded() ? json() : content;
@@ -140,12 +133,10 @@ std::string JobRecord::problem() const {
 
 std::string JobRecord::read_text(const char* file) const { return agent::beginning_of_file(path(file), kFileMax); }
 
-void JobRecord::write(const char* file, const nlohmann::json& content) const {
-  write_text(file, content.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-}
+void JobRecord::write(const char* file, const nlohmann::json& content) const { write_text(file, text_of(content)); }
 
 void JobRecord::write_text(const char* file, const std::string& text) const {
-  if (!agent::replace_file(path(file), text))
+  if (!agent::replace_file(path(file), text, agent::Readers::owner))
     throw Error("cannot write " + path(file).string(), std::strerror(errno),
                 "The job's record needs a folder with room: XDG_STATE_HOME names another one.");
 }
@@ -162,7 +153,7 @@ JobRecord make_record(const fs::path& records, const std::string& job_name) {
   std::error_code failed;
   fs::create_directories(records, failed);
   for (int i = 0; i < kTries && !failed; ++i) {
-    const fs::path folder = records / (job_name + "-" + random_suffix());
+    const fs::path folder = records / (job_name + "-" + random_letters(kSuffix));
     if (mkdir(folder.c_str(), 0700) == 0) return JobRecord(folder);
     if (errno != EEXIST) failed = std::error_code(errno, std::generic_category());
   }

@@ -32,6 +32,8 @@ struct Handle {
 };
 std::string text_of(const Handle& handle);
 
+std::string text_of(const nlohmann::json& content);  // of a record's file
+
 class JobRecord {
  public:
   explicit JobRecord(std::filesystem::path folder) : folder_(std::move(folder)) {}

@@ -3,14 +3,20 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "agent/process/exit_status.h"
+#include "launcher/view/units.h"
+#include "rendezvous/base/print_line.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {
 namespace fs = std::filesystem;
 namespace {
+
+constexpr std::chrono::milliseconds kLookEvery{20};  // for the last one
+constexpr std::chrono::seconds kKillLimit{5};        // a command that is in the kernel longer is left there
 
 std::string stamp(const fs::path& path) {
   struct stat status {};
@@ -41,8 +47,8 @@ std::string fingerprint(const fs::path& path) {
   std::vector<std::string> files;
   for (auto it = fs::recursive_directory_iterator(path, ignored); it != fs::recursive_directory_iterator();
        it.increment(ignored)) {
-    if (it->is_regular_file(ignored)) files.push_back(it->path().string() + stamp(it->path()));
-    if (ignored) break;
+    std::error_code gone;  // the program replaces its files meanwhile
+    if (it->is_regular_file(gone)) files.push_back(it->path().string() + stamp(it->path()));
   }
   std::sort(files.begin(), files.end());
   std::string out;
@@ -50,8 +56,48 @@ std::string fingerprint(const fs::path& path) {
   return out;
 }
 
+struct SnapshotLook::Shared {
+  explicit Shared(fs::path of) : path(std::move(of)) {}
+
+  const fs::path path;
+  std::mutex mutex = {};
+  int look = 0;  // that was the last to end
+  std::string found = {};
+
+  void run(int number) {
+    std::string now = fingerprint(path);
+    const std::lock_guard lock(mutex);
+    look = number;
+    found = std::move(now);
+  }
+};
+
+SnapshotLook::SnapshotLook(fs::path path)
+    : shared_(std::make_shared<Shared>(std::move(path))),
+      thread_([](const std::string& text) { print_line(stderr, "ddprun run: " + text + "."); }) {}
+
+void SnapshotLook::begin() {
+  const auto work = [shared = shared_, number = ++begun_]() -> std::string {
+    shared->run(number);
+    return {};
+  };
+  if (!thread_.call("the snapshot " + shared_->path.string(), work)) work();
+}
+
+std::optional<std::string> SnapshotLook::take() {
+  const std::lock_guard lock(shared_->mutex);
+  if (!goes_on() || shared_->look != begun_) return {};
+  taken_ = begun_;
+  return shared_->found;
+}
+
 SnapshotCopier::SnapshotCopier(asio::io_context& io, const SnapshotCopy& copy, std::vector<std::string> environment)
-    : io_(io), copy_(copy), environment_(std::move(environment)), stored_(fingerprint(copy.path)) {}
+    : io_(io),
+      copy_(copy),
+      environment_(std::move(environment)),
+      stored_(fingerprint(copy.path)),
+      look_(copy.path),
+      timer_(io) {}
 
 bool SnapshotCopier::wants_fetch() const { return !copy_.fetch.empty() && fingerprint(copy_.path).empty(); }
 
@@ -64,37 +110,87 @@ void SnapshotCopier::fetch(OnEnd on_end) {
 
 void SnapshotCopier::store_if_due(TimePoint now, OnEnd on_end) {
   if (copy_.store.empty() || command_ || now < next_) return;
-  if (const std::string found = fingerprint(copy_.path); found.empty() || found == stored_) return;
+  const auto found = look_.take();
+  if (!found && !look_.goes_on()) look_.begin();
+  if (!found || found->empty() || *found == stored_) return;
   next_ = now + copy_.every;
-  store(std::move(on_end));
+  store(*found, std::move(on_end));
 }
 
 void SnapshotCopier::store_last(OnEnd on_end) {
   if (copy_.store.empty()) return on_end("");
-  if (!command_) return store(std::move(on_end));
-  after_ = std::move(on_end);
+  last_ = std::move(on_end);
+  if (!command_) look_for_last();
 }
 
-void SnapshotCopier::kill() {
-  if (command_) command_->kill();
+// An earlier look may have seen an older one.
+void SnapshotCopier::look_for_last() {
+  look_.begin();
+  await_look();
+}
+
+void SnapshotCopier::await_look() {
+  const auto found = look_.take();
+  if (!found) return after(kLookEvery, &SnapshotCopier::await_look);
+  store(*found, std::exchange(last_, {}));
+}
+
+void SnapshotCopier::stop(const std::string& why) {
+  stop_ = why;
+  if (command_) return cut(why);
+  ++waits_;
+  if (last_) std::exchange(last_, {})(why);
 }
 
 // Nothing has changed: on_end is called all the same.
-void SnapshotCopier::store(OnEnd on_end) {
-  const std::string now = fingerprint(copy_.path);
-  if (now.empty() || now == stored_) return on_end("");
-  run(copy_.store, [this, now, on_end = std::move(on_end)](const std::string& problem) {
-    if (problem.empty()) stored_ = now;
+void SnapshotCopier::store(const std::string& found, OnEnd on_end) {
+  if (found.empty() || found == stored_) return on_end("");
+  run(copy_.store, [this, found, on_end = std::move(on_end)](const std::string& problem) {
+    if (problem.empty()) stored_ = found;
     on_end(problem);
   });
 }
 
 void SnapshotCopier::run(const std::string& command, OnEnd on_end) {
-  command_ = std::make_unique<agent::ShellCommand>(io_, with_path(command, copy_.path), environment_, true);
-  command_->start([this, on_end = std::move(on_end)](const std::optional<rendezvous::ExitStatus>& status) {
-    const std::unique_ptr<agent::ShellCommand> ended = std::exchange(command_, nullptr);
-    on_end(problem_in(status, ended->last_line()));
-    if (after_) store(std::exchange(after_, {}));
+  on_end_ = std::move(on_end);
+  after(copy_.limit, &SnapshotCopier::over_limit);
+  try {
+    command_ = std::make_unique<agent::ShellCommand>(io_, with_path(command, copy_.path), environment_, true);
+    command_->start([this](const std::optional<rendezvous::ExitStatus>& status) {
+      ended(problem_in(status, command_->last_line()));
+    });
+  } catch (const std::exception& error) {
+    ended(std::string("could not be started: ") + error.what());
+  }
+}
+
+void SnapshotCopier::ended(const std::string& problem) {
+  const std::unique_ptr<agent::ShellCommand> command = std::exchange(command_, nullptr);
+  const std::string why = std::exchange(cut_, "");
+  ++waits_;
+  std::exchange(on_end_, {})(problem.empty() || why.empty() ? problem : why);
+  if (!last_ || command_) return;
+  if (stop_.empty()) return look_for_last();
+  std::exchange(last_, {})(stop_);
+}
+
+void SnapshotCopier::cut(const std::string& why) {
+  cut_ = why;
+  command_->kill();
+  after(kKillLimit, &SnapshotCopier::leave_alone);
+}
+
+void SnapshotCopier::over_limit() {
+  cut("has not ended within " + duration_text(std::chrono::duration<double>(copy_.limit).count()) +
+      " (snapshot.limit)");
+}
+
+void SnapshotCopier::leave_alone() { ended("is held by the kernel"); }
+
+void SnapshotCopier::after(Duration time, void (SnapshotCopier::*then)()) {
+  timer_.expires_after(time);
+  timer_.async_wait([this, then, wait = ++waits_](const asio::error_code& error) {
+    if (!error && wait == waits_) (this->*then)();
   });
 }
 

@@ -1,4 +1,6 @@
 // Jobs in files: what `ddprun run` and `ddprun submit` start on this machine, and what other shells learn of it.
+#include <sys/mount.h>
+
 #include <nlohmann/json.hpp>
 
 #include "tests/e2e/programs.h"
@@ -263,6 +265,112 @@ TEST_CASE("sbatch's end counts, not that of what it has started, and the list as
   CHECK(desk.calls() == "sbatch\nsbatch\nscontrol\n");
 }
 
+namespace {
+
+// A file system of so many bytes, mounted at a folder; root's alone to make.
+class SmallDisk {
+ public:
+  SmallDisk(const fs::path& folder, const char* size) : folder_(folder) {
+    fs::create_directory(folder);
+    mounted_ = mount("tmpfs", folder.c_str(), "tmpfs", 0, size) == 0;
+  }
+  ~SmallDisk() { umount2(folder_.c_str(), MNT_DETACH); }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  bool mounted() const { return mounted_; }
+
+ private:
+  fs::path folder_;
+  bool mounted_ = false;
+};
+
+int times(const std::string& text, const std::string& words) {
+  int found = 0;
+  for (std::size_t at = 0; (at = text.find(words, at)) != std::string::npos; at += words.size()) ++found;
+  return found;
+}
+
+const std::string kStores = "[snapshot]\npath = 'run.pt'\n";
+const std::string kOneSaves = "[ $RANK = 0 ] || exit 0; ";  // what follows is done by rank 0
+
+}  // namespace
+
+TEST_CASE("a full disk under the record, the log and output_path is told once each, and the job goes on", "[jobs]") {
+  const Desk desk(
+      "output_path = 'out'\n" +
+      shell_job_file(kOneSaves + "head -c 300000 /dev/zero >state/fill 2>&-; head -c 300000 /dev/zero >out/fill 2>&-;"
+                                 "echo 1 >run.pt; head -c 40000 /dev/zero | tr '\\0' x; echo; "
+                                 "until [ -e go ]; do sleep 0.02; done; rm state/fill; echo room; "
+                                 "until [ -e end ]; do sleep 0.02; done; echo 2 >run.pt; exit 3",
+                     kStores + "store = 'cp {path} stored'\nevery = '20ms'\n"));
+  const SmallDisk state(desk / "state", "size=200k"), out(desk / "out", "size=200k");
+  if (skipped_if(!state.mounted() || !out.mounted(), "no small disk can be mounted here")) return;
+  Command job(job_of({"run", "job.toml"}), desk.options());
+  const std::string lost = "output is lost in the job's log ", stale = "the job's record is not up to date";
+  CHECK(eventually([&] { return has(job.err(), lost) && has(job.err(), stale); }, kLimit));
+  desk.folder().write("go", "");
+  CHECK(eventually([&] { return has(job.err(), "the job's record is up to date again."); }, kLimit));
+  desk.folder().write("end", "");
+  const Ended ended = job.wait_exit(kLimit);
+  CHECK(ended == exited(1));  // ddprun's, as worker 0 has failed
+  for (const std::string& sentence : {lost, stale}) CHECK(times(ended.err, sentence) == 1);
+  CHECK(has(ended.err, "No space left on device"));
+  CHECK_THAT(ended.err, Matches("[\\s\\S]*the job's log \\S+ is written again, without [0-9]+ bytes\\.[\\s\\S]*"));
+  CHECK(has(ended.err, "cannot write " + (desk / "out/log").string() + ": "));
+  CHECK(read_file(desk / "stored") == "2\n");
+  CHECK(desk.facts()["exit_code"] == 1);
+}
+
+TEST_CASE("a record that cannot be written at all refuses the start", "[jobs]") {
+  const Desk desk(shell_job_file("echo up"));
+  desk.folder().write("state", "a file");
+  const Ended ended = desk.ddprun({"run", "job.toml"});
+  CHECK(ended == exited(69));
+  CHECK_FALSE(has(ended.out, "up"));
+}
+
+namespace {
+
+// Until ddprun has ended, and `ddprun run` has seen it: rank 0 has written the pid into the file "keeper".
+const std::string kTellsKeeper = "ps -o ppid= -p $PPID >keeper; ";
+bool job_has_ended(const Desk& desk) {
+  const int keeper = std::atoi(read_file(desk / "keeper").c_str());
+  return keeper > 0 && kill(keeper, 0) != 0;
+}
+
+}  // namespace
+
+TEST_CASE("one signal ends a copy of the snapshot that hangs, and the exit code is the job's", "[jobs]") {
+  const int signal = GENERATE(SIGTERM, SIGINT);
+  const Desk desk(
+      shell_job_file(kOneSaves + kTellsKeeper + "echo 1 >run.pt", kStores + "store = 'touch begun; sleep 1000'\n"));
+  Command job(job_of({"run", "job.toml"}), desk.options());
+  REQUIRE(eventually([&] { return fs::exists(desk / "begun") && job_has_ended(desk); }, kLimit));
+  job.kill(signal);
+  const Ended ended = job.wait_exit(kLimit);
+  CHECK(ended == exited(0));
+  CHECK(has(ended.err, std::string("the snapshot was not stored: the command was stopped by ") +
+                           (signal == SIGTERM ? "SIGTERM" : "SIGINT") + ".\n"));
+  CHECK(job.all_gone(kLimit));
+  CHECK(desk.state() == "succeeded");
+}
+
+TEST_CASE("a copy of the snapshot that takes longer than its limit is ended, and a job's own signal ends none",
+          "[jobs]") {
+  const Desk desk(shell_job_file(kOneSaves + "echo 1 >run.pt", kStores + "store = 'sleep 1000'\nlimit = '200ms'\n"));
+  const Ended ended = desk.ddprun({"run", "job.toml"});
+  CHECK(ended == exited(73));
+  CHECK(has(ended.err, "the snapshot was not stored: the command has not ended within 0.2 s (snapshot.limit).\n"));
+
+  const Desk asked(shell_job_file("trap 'echo 1 >run.pt; exit 0' TERM; " + kWaits,
+                                  kStores + "store = 'sleep 0.3; cp {path} stored'\n"));
+  Command job(job_of({"run", "job.toml"}), asked.options());
+  job.wait_for_output("up 1", kLimit);
+  job.kill(SIGTERM);
+  CHECK(job.wait_exit(kLimit) == exited(143));
+  CHECK(read_file(asked / "stored") == "1\n");
+}
+
 TEST_CASE("a job's file that is wrong is told in full, and nothing starts", "[jobs]") {
   const Desk desk("entry_pont = 'a'\nnproc_per_node = 'many'\n");
   const Ended ended = desk.ddprun({"run", "job.toml"});
@@ -283,4 +391,22 @@ TEST_CASE("a dry run prints what would run, and makes no record", "[jobs]") {
   CHECK(has(ended.out, "--config " + (desk / "state/ddprun/jobs/job-000000/ddprun.toml").string()));
   CHECK(has(ended.out, "\nnproc-per-node = 2\n"));
   CHECK_FALSE(fs::exists(desk / "state"));
+}
+
+TEST_CASE("ddprun run with a token is hidden from processes of its user", "[jobs]") {
+  const std::vector<std::string> as_nobody{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
+  const bool can = geteuid() == 0 && run(joined({as_nobody, {kDdprun, "--version"}}), kLimit) == exited(0);
+  if (skipped_if(!can, "ddprun cannot be started as another user here")) return;
+  for (const bool has_token : {true, false}) {
+    const Desk desk("nproc_per_node = 1\nprogram = ['sh', 'job.sh']\n");
+    desk.folder().write("job.sh",
+                        "above() { ps -o ppid= -p $1 | tr -d ' '; }\nrun=$(above $(above $PPID))\n"
+                        "stat -c %u /proc/$run/mem /proc/$$/mem\n");
+    fs::permissions(desk.folder().path(), fs::perms::all);
+    CommandOptions options = desk.options();
+    if (has_token) options.env["DDPRUN_TOKEN"] = "0123456789abcdef0123456789abcdef";
+    const Ended ended = run(joined({as_nobody, job_of({"run", "job.toml"})}), kLimit, options);
+    CHECK(ended == exited(0));
+    CHECK(ended.out == (has_token ? "0\n65534\n" : "65534\n65534\n"));
+  }
 }

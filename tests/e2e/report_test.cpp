@@ -99,6 +99,26 @@ TEST_CASE("a worker that was killed from outside is not taken for one that ran o
   CHECK_FALSE(has(report, "memory ran out"));
 }
 
+TEST_CASE("after an out-of-memory kill snapshots in memory are given back, and after another kill they stay") {
+  const SmallGroup group(std::uint64_t{256} << 20);
+  if (skipped_if(!group.usable(), "no control group with a limit of memory can be made here")) return;
+  // The second round says how many MiB it finds in the memory, in which the first one has written 8.
+  const std::string script =
+      "fd=/proc/self/fd/${DDPRUN_SNAPSHOT_MEMORY%%:*}; "
+      "[ $DDPRUN_ROUND = 2 ] && exec stat -L -c %b $fd; "
+      "dd if=/dev/zero of=$fd bs=1M count=8 seek=1 conv=notrunc 2>&-; ";
+  for (const bool by_kernel : {true, false}) {
+    const std::string end = by_kernel ? "exec dd if=/dev/zero of=/dev/null bs=1G count=1" : "kill -9 $$";
+    const Ended ended = run(joined({{"sh", "-c", "echo $$ >\"$0\" && exec \"$@\"", group.processes()},
+                                    job({"--max-restarts=1", "--memory-snapshots=64M"}, {"sh", "-c", script + end})}),
+                            kLimit);
+    CHECK(ended == exited(0));
+    INFO(ended.out + ended.err);
+    CHECK(has(unbroken(ended.err), "hold snapshots (--memory-snapshots); they are given back") == by_kernel);
+    CHECK((std::atoi(ended.out.c_str()) < 8 * 2048) == by_kernel);
+  }
+}
+
 TEST_CASE("a crash's core file is named where there is one, and how to get one where there is none") {
   if (skipped_if(!cores_are_files(), "this machine passes core files to a program")) return;
   const TempFolder folder;

@@ -128,6 +128,7 @@ TEST_CASE("each mistake in a job's file is a sentence with its line", "[job_file
       has(first(kProgram + "[[metrics]]\nname = 'x'\nregex = '('\n"), "job.toml:4: regex is not a regular expression"));
   CHECK(has(first(kProgram + "[[metrics]]\nnam = 'x'\n"), "a metric has no key nam; its keys are name and regex"));
   CHECK(has(first(kProgram + "[snapshot]\nfetsh = 'x'\n"), "Did you mean 'fetch'?"));
+  CHECK(has(first(kProgram + "[snapshot]\nlimit = 'never'\n"), "snapshot.limit is 'never'; it takes a time above 0"));
   CHECK(has(first(kProgram + "max_wait = 'soon'\n"),
             "job.toml:2: max_wait is the string 'soon'; it takes a time above 0"));
   CHECK(has(first(kProgram + "output_path = 's3://b'\n"), "it takes a folder of this machine"));

@@ -11,6 +11,7 @@
 
 #include "ddprun/sharded_dataset.h"
 #include "rendezvous/base/error.h"
+#include "trainer/ddp/snapshot/replace_file.h"
 
 namespace ddprun::train {
 namespace {
@@ -107,12 +108,7 @@ void write_image_shards(const ImageSplits& images, const ImageShards& about, con
   if (error) throw Error("cannot make the folder " + folder, error.message(), "Name another one.");
   write_split(images.train, train_shards(folder), shard_bytes);
   write_split(images.test, test_shards(folder), shard_bytes);
-  const std::string path = about_path(folder), temporary = path + ".writing";
-  std::ofstream file(temporary, std::ios::binary);
-  file << images_json(about);
-  file.close();
-  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0)
-    throw Error("cannot write " + path, std::strerror(errno), "Free some space there, or name another folder.");
+  replace_file(about_path(folder), {images_json(about)}, "the sizes of the images");
 }
 
 ImageRecord decode_image_record(const ImageShards& about, std::string_view record, std::int64_t number) {

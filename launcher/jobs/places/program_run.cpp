@@ -11,11 +11,13 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <string_view>
 #include <system_error>
 
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/time.h"
+#include "rendezvous/peer/token.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -45,6 +47,15 @@ std::vector<char*> words_for_exec(const std::vector<std::string>& words) {
   return out;
 }
 
+// Slurm keeps a job's environment, and kubectl needs none of it.
+std::vector<char*> environment_without_token() {
+  std::vector<char*> out;
+  for (char** entry = environ; *entry; ++entry)
+    if (!std::string_view(*entry).starts_with(std::string(rendezvous::kTokenVariable) + "=")) out.push_back(*entry);
+  out.push_back(nullptr);
+  return out;
+}
+
 // What posix_spawn() is told: three descriptors, no blocked or ignored signals, a session of its own.
 class ProgramSpawn {
  public:
@@ -67,7 +78,8 @@ class ProgramSpawn {
 
   void give(const Fd& fd, int as) { posix_spawn_file_actions_adddup2(&files_, fd.get(), as); }
   int start(pid_t& pid, const std::vector<std::string>& words) {
-    return posix_spawnp(&pid, words[0].c_str(), &files_, &attributes_, words_for_exec(words).data(), environ);
+    return posix_spawnp(&pid, words[0].c_str(), &files_, &attributes_, words_for_exec(words).data(),
+                        environment_without_token().data());
   }
 
  private:
@@ -214,7 +226,7 @@ ProgramEnd run_program(const std::vector<std::string>& words, std::chrono::milli
 }
 
 void become_program(const std::vector<std::string>& words) {
-  execvp(words[0].c_str(), words_for_exec(words).data());
+  execvpe(words[0].c_str(), words_for_exec(words).data(), environment_without_token().data());
   refuse_start(words[0], errno);
 }
 

@@ -1,7 +1,7 @@
 // Runs a program to its end and takes its output, with a limit.
 //
-// Edge. The program gets an empty stdin or `input`, our environment, a session of its own; at the limit it is killed.
-// What it has started and leaves running may keep its output open: that is not waited for.
+// Edge. The program gets an empty stdin or `input`, our environment without the job's token, a session of its own; at the
+// limit it is killed. What it has started and leaves running may keep its output open: that is not waited for.
 #pragma once
 #include <chrono>
 #include <functional>

@@ -54,3 +54,21 @@ TEST_CASE("another number of workers has new memory with the machine's snapshot"
   CHECK(failed == 1);
   CHECK(too_much.snapshots_fd() == -1);
 }
+
+TEST_CASE("memory that is given back is empty, and without an order it stays", "[copies]") {
+  asio::io_context io;
+  const NodeMemory::Hooks hooks{{}, {}, {}, [](const auto&) {}};
+  const auto opened = [](int fd) { return *SnapshotMemory::opened(Fd(fcntl(fd, F_DUPFD_CLOEXEC, 0))); };
+  NodeMemory memory(io, 4 << 20, hooks);
+  memory.make(2);
+  CHECK(memory.bytes_in_use() == 0);
+  opened(memory.snapshots_fd()).write(0, {.generation = 1, .step = 7}, {std::string(1 << 20, 'x')});
+  CHECK(memory.bytes_in_use() >= 1 << 20);
+  CHECK_FALSE(memory.give_back(2));
+  CHECK(opened(memory.snapshots_fd()).kept(0).size() == 1);
+  memory.give_back_later();
+  CHECK(memory.give_back(2));
+  CHECK(memory.bytes_in_use() == 0);
+  CHECK(opened(memory.snapshots_fd()).kept(0).empty());
+  CHECK_FALSE(memory.give_back(2));
+}

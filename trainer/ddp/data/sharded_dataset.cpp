@@ -16,6 +16,7 @@
 
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
+#include "trainer/ddp/snapshot/replace_file.h"
 
 namespace ddprun {
 namespace {
@@ -292,14 +293,7 @@ void ShardWriter::finish() {
   s.require_open();
   s.closed = true;
   if (s.file) s.end_shard();
-  const std::string path = manifest_path(s.folder), temporary = path + ".writing";
-  const Fd file = create(temporary);
-  write_all(file.get(), s.manifest().dump(1) + "\n", temporary);
-  sync(file.get(), temporary);
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) throw unwritable(path);
-  const Fd folder(open(s.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) throw unwritable(s.folder);
-  sync(folder.get(), s.folder);
+  replace_file(manifest_path(s.folder), {s.manifest().dump(1) + "\n"}, "the manifest");
 }
 
 struct ShardedDataset::State {

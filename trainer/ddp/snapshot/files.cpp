@@ -150,11 +150,24 @@ Refusal refusal_of(const std::string& path, int error) {
   return {why, "Name another place, or see to it that files can be written there."};
 }
 
+void remove_if_possible(Files& files, const std::string& path) {
+  try {
+    files.remove(path);
+  } catch (const std::system_error&) {
+    // The first error is more informative.
+  }
+}
+
 void write_and_rename(Files& files, const std::string& path, const std::string& temporary, const std::string& bytes) {
-  const auto file = files.create(temporary);
-  file->append(bytes.data(), bytes.size());
-  file->sync();
-  files.rename(temporary, path);
+  try {
+    const auto file = files.create(temporary);
+    file->append(bytes.data(), bytes.size());
+    file->sync();
+    files.rename(temporary, path);
+  } catch (const std::system_error&) {
+    remove_if_possible(files, temporary);
+    throw;
+  }
 }
 
 std::string read_whole_file(const std::string& path, const std::string& what) {

@@ -53,8 +53,11 @@ struct Refusal {
 };
 Refusal refusal_of(const std::string& path, int error);
 
+// After an error, which may affect this, too: it says more than one of this would.
+void remove_if_possible(Files& files, const std::string& path);
+
 // Writes and syncs a file, then renames it: `path` has the old content or all of the new. `temporary` is in the same
-// folder. The new name is safe once the folder is synced.
+// folder, and is not there any more. The new name is safe once the folder is synced.
 void write_and_rename(Files& files, const std::string& path, const std::string& temporary, const std::string& bytes);
 
 // The bytes of a file that must exist; `what` names its purpose in the Error.

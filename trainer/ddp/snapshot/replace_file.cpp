@@ -1,23 +1,14 @@
 #include "trainer/ddp/snapshot/replace_file.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <system_error>
 
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/random_name.h"
 #include "trainer/ddp/snapshot/files.h"
 
 namespace ddprun {
 namespace {
-
-void remove_if_possible(const std::string& path) {
-  try {
-    disk().remove(path);
-  } catch (const std::system_error&) {
-    // The error of the write is more informative.
-  }
-}
 
 // A link's target, so that the link stays; a device or a pipe must not be replaced by a file.
 std::string target_of(const std::string& path, const std::string& what) {
@@ -34,7 +25,7 @@ std::string target_of(const std::string& path, const std::string& what) {
 
 void replace_file(const std::string& name, const std::vector<std::string_view>& pieces, const std::string& what) {
   const std::string path = target_of(name, what);
-  const std::string temporary = path + ".writing." + std::to_string(getpid());
+  const std::string temporary = temporary_name(path);
   try {
     const auto file = disk().create(temporary);
     for (const std::string_view piece : pieces) file->append(piece.data(), piece.size());
@@ -42,7 +33,7 @@ void replace_file(const std::string& name, const std::vector<std::string_view>& 
     disk().rename(temporary, path);
     disk().sync_folder(folder_of(path));
   } catch (const std::system_error& error) {
-    remove_if_possible(temporary);
+    remove_if_possible(disk(), temporary);
     const Refusal refusal = refusal_of(path, error.code().value());
     throw Error("cannot write " + what + " " + path, refusal.why, refusal.remedy);
   }

@@ -1,7 +1,5 @@
 #include "trainer/ddp/snapshot/snapshot_folder.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/random_name.h"
 #include "trainer/ddp/snapshot/damaged.h"
 
 namespace ddprun {
@@ -19,14 +18,6 @@ namespace {
 Error unwritable(const std::string& path, const std::system_error& error) {
   const Refusal refusal = refusal_of(path, error.code().value());
   return Error("cannot write the snapshot " + path, refusal.why, refusal.remedy);
-}
-
-// The failure of the write may affect this, too; the next generation cleans up.
-void remove_if_possible(Files& files, const std::string& path) {
-  try {
-    files.remove(path);
-  } catch (const std::system_error&) {
-  }
 }
 
 // Where the extension of run.pt begins.
@@ -69,11 +60,6 @@ std::string SnapshotFolder::name_with(const std::string& ending) const {
 
 std::string SnapshotFolder::older_name(const SnapshotStamp& stamp) const {
   return name_with("g" + std::to_string(stamp.generation) + "-s" + std::to_string(stamp.step));
-}
-
-// The process id keeps two jobs in one folder apart.
-std::string SnapshotFolder::temporary() const {
-  return policy_.path + ".writing.g" + std::to_string(generation_) + "." + std::to_string(getpid());
 }
 
 bool SnapshotFolder::exists(const std::string& path) const {
@@ -209,7 +195,8 @@ void SnapshotFolder::begin(std::int64_t generation) {
     const std::string partial = policy_.path.substr(policy_.path.rfind('/') + 1) + ".writing.";
     for (const std::string& name : files_.names(folder_))
       if (name.starts_with(partial)) files_.remove(folder_ + "/" + name);
-    write_and_rename(files_, policy_.path + ".generation", temporary(), std::to_string(generation) + "\n");
+    write_and_rename(files_, policy_.path + ".generation", temporary_name(policy_.path),
+                     std::to_string(generation) + "\n");
     files_.sync_folder(folder_);
     if (newest_) keep_as_best(*newest_);  // an earlier process was killed before it could
   } catch (const std::system_error& error) {
@@ -277,10 +264,14 @@ void SnapshotFolder::copy(const std::string& from, const std::string& to) {
 
 void SnapshotFolder::keep_as_best(const SnapshotStamp& stamp) {
   if (!is_best(stamp.metric)) return;
-  const std::string link = temporary() + ".best";
-  files_.remove(link);
-  if (!files_.link(policy_.path, link)) copy(policy_.path, link);
-  files_.rename(link, name_with("best"));
+  const std::string link = temporary_name(policy_.path);
+  try {
+    if (!files_.link(policy_.path, link)) copy(policy_.path, link);
+    files_.rename(link, name_with("best"));
+  } catch (const std::system_error&) {
+    remove_if_possible(files_, link);
+    throw;
+  }
   files_.sync_folder(folder_);
   best_metric_ = stamp.metric;
 }
@@ -292,7 +283,7 @@ void SnapshotFolder::remove_surplus() {
 }
 
 void SnapshotFolder::write(const SnapshotStamp& stamp, const Produce& produce) {
-  const std::string partial = temporary();
+  const std::string partial = temporary_name(policy_.path);
   try {
     write_temporary(partial, produce);
     if (fence() > generation_)

@@ -110,7 +110,6 @@ class SnapshotFolder {
   std::string name_with(const std::string& ending) const;  // run-ENDING.pt
   std::string older_name(const SnapshotStamp& stamp) const;
   std::vector<Older> older() const;  // the newest first
-  std::string temporary() const;
   bool exists(const std::string& path) const;
   std::optional<std::string> read(const std::string& path) const;
   std::optional<Found> try_read(const std::string& path, const Verify& verify, const Warn& warn);
