@@ -72,7 +72,6 @@ void Agent::offer_node() {
 }
 
 rendezvous::NodeOffer Agent::offer() const {
-  const auto& seat = round_.seat();
   return {options_.workers,
           options_.master_host,
           round_.store().port(),
@@ -80,10 +79,11 @@ rendezvous::NodeOffer Agent::offer() const {
           options_.requested_rank,
           options_.logs.host,
           {},
-          seat ? seat->round : 0,
+          round_.seat() ? round_.seat()->round : 0,
           unfit(),
           round_.memory().held(),
-          options_.workers_most};
+          options_.workers_most,
+          options_.step};
 }
 
 void Agent::on_message(const rendezvous::ToAgent& message) {

@@ -27,6 +27,7 @@ void Agent::report_failure(const ReportFailure& report) {
   if (const auto& hung = watches_.hangs().hung(); failure.status.hung && hung) {
     failure.how = hung->how;
     failure.of_all = hung->of_all;
+    failure.place = hung->place;
   }
   if (failure.status.hung || failure.status.by_output)  // it lives, and would come to wait like the others
     round_.workers().replace(report.local_rank, failure.status.hung ? SIGKILL : SIGTERM);
@@ -35,12 +36,14 @@ void Agent::report_failure(const ReportFailure& report) {
   tell_.events().failed(report.local_rank);
   machine_.suspect();
   const auto since = round_.workers_run_since();
-  const bool lived = since && Clock::now() - *since >= options_.progress_after;
-  const std::optional<bool> progressed = round_.workers().channels().progressed(Clock::now());
+  WorkerChannels& channels = round_.workers().channels();
+  const RoundSoFar so_far{
+      channels.progressed(Clock::now()), since && Clock::now() - *since >= options_.progress_after,
+      failure.rank == failure.local_rank && options_.memory_snapshots == 0 && channels.nothing_saved(Clock::now())};
   const rendezvous::WorkerFailed told =
-      tell_.failures().describe(std::move(failure), progressed, lived, watches_.output().finding());
+      tell_.failures().describe(std::move(failure), so_far, watches_.output().finding());
   desk_.failed(told.failure.kind);
-  spare_memory(told.failure, progressed.value_or(lived));
+  spare_memory(told.failure, so_far.progressed.value_or(so_far.lived));
   if (tell_.failures().by_lost_reader(told.failure)) return dispatch(Signalled{SIGPIPE});  // as `| head` means it
   send(told);
 }

@@ -80,9 +80,6 @@ NodeRound::Hooks Agent::round_hooks() {
            },
            [this](int round) { return supervision_.now().round_with_workers() == round; }},
           {[this](const std::string& sentence) { tell_.say(sentence); },
-           [this](const rendezvous::ControlAddress& store, const std::string& why) {
-             tell_.reporter().store_out_of_reach(store.host, store.port, why);
-           },
            [this](int round, const std::string& why) {
              if (running_round() == round) tell_.say("the round's store is unreachable: " + why);
            }},
@@ -149,6 +146,8 @@ RoundWatches::Hooks Agent::watch_hooks() {
          send(rendezvous::NodeLearned{node(), round_.seat()->round, learned});
        },
        [this](const HungWorker& worker) { on_hung(worker); },
+       [this](const StandingWorker& worker) { tell_.reporter().stands_still(worker); },
+       [this](int local_rank, Duration stood) { tell_.reporter().goes_on(local_rank, stood); },
        [this](const std::map<int, WorkerSight>& seen) {
          desk_.looked(seen);
          watches_.account().look();

@@ -25,6 +25,7 @@ namespace ddprun::agent {
 struct AgentOptions : RoundOptions {
   int workers_most = 1;  // that users may have it start while it runs (ddprun ctl add-workers)
   std::string role = "default";
+  std::string step = {};  // NodeOffer::step
   // These end the job gracefully; SIGUSR1, SIGUSR2 and any of these four not listed are forwarded to the workers.
   std::vector<int> ending_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
   std::vector<int> preempt_signals = {};  // those of them that are a scheduler's early notice, handled as SIGTERM

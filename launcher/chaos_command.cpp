@@ -37,7 +37,7 @@ double seconds_since(TimePoint then) { return std::chrono::duration<double>(Cloc
 class Chaos {
  public:
   Chaos(const ChaosWords& words, std::uint64_t seed)
-      : words_(words), seed_(seed), plan_(seed, words.faults), job_(LiveJob(job_words())) {}
+      : words_(words), seed_(seed), plan_(seed, words.faults), job_(LiveJob(job_words(), Purpose::act)) {}
 
   int run() {
     print_line(stderr, "ddprun chaos: seed " + std::to_string(seed_));
@@ -55,7 +55,7 @@ class Chaos {
     }
     if (outcomes_.empty() && declined_ == 0) return code;
     if (words_.json)
-      print_text(stdout, chaos_json(seed_, outcomes_, declined_).dump(1) + "\n");
+      print_text(stdout, chaos_json(seed_, outcomes_, declined_).dump(1, ' ', /*ensure_ascii=*/true) + "\n");
     else if (!outcomes_.empty())
       print_text(stdout, chaos_table(outcomes_));
     if (outcomes_.empty()) return kNotRecovered;  // nothing was shown
@@ -72,7 +72,7 @@ class Chaos {
 
   // Null: nobody answers. A job that has ended may be started again.
   json look() try {
-    if (!job_) job_.emplace(job_words());
+    if (!job_) job_.emplace(job_words(), Purpose::act);
     json live = job_->status();
     if (!live.is_object()) job_.reset();
     return live;

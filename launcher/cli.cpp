@@ -100,8 +100,8 @@ void read_hosts(const Inputs& inputs, CommandLine& line) {
 
 void read_scheduler(const Inputs& inputs, CommandLine& line) {
   if (names_hosts(line)) return refuse_several_tasks(inputs, line);
-  const SchedulerValues found = scheduler_values(
-      {options(), line.config.settings, inputs.environment, inputs.host_name, [&] { return hosts_file(inputs); }});
+  const SchedulerValues found = scheduler_values({options(), line.config.settings, inputs.environment, inputs.host_name,
+                                                  [&] { return hosts_file(inputs); }, inputs.node});
   append(line.config.settings, found.settings);
   append(line.warnings, found.warnings);
   append(line.mistakes, found.mistakes);

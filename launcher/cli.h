@@ -6,12 +6,14 @@
 // reader, a token generator and the host's name are passed in.
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "agent/process/worker_env.h"
 #include "launcher/config.h"
+#include "launcher/scheduler/node_address.h"
 
 namespace ddprun::launcher {
 
@@ -28,6 +30,7 @@ struct Inputs {
   std::function<std::variant<FileText, Unreadable>(const std::string& path)> read_file = {};
   std::function<std::string()> make_token = {};
   std::function<std::string()> host_name = {};
+  std::optional<NodeQuestions> node = {};  // scheduler/scheduler.h
 };
 
 struct CommandLine {

@@ -52,7 +52,19 @@ void check_meeting(const Config& config, Problems& out) {
                    : "--rdzv-endpoint HOST:PORT, an address of one of them."));
 }
 
+// Each machine would run a job of its own. A stronger --standalone than the number, which may be a scheduler's or a
+// file's, says what is meant.
+void check_standalone(const Config& config, Problems& out) {
+  if (!config.standalone || config.nnodes.least == 1) return;
+  const settings::Setting *alone = in_force(config.settings, "standalone"),
+                          *nodes = in_force(config.settings, "nnodes");
+  if (alone && nodes && nodes->origin < alone->origin) return;
+  out.add(out.subject_of("standalone") + " is for one machine alone, but " + out.subject_of("nnodes") + " is " +
+          text_of(config.nnodes) + ": leave out one of them.");
+}
+
 void check_nnodes(const Config& config, Problems& out) {
+  check_standalone(config, out);
   if (several_nodes(config)) return check_meeting(config, out);
   if (config.spares > 0)
     return out.add(out.subject_of("spares") + " is " + std::to_string(config.spares) +

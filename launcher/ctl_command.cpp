@@ -63,7 +63,7 @@ int take_snapshot(LiveJob& job, const rendezvous::Act& act) {
 }
 
 int carry_out(const CtlWords& words) {
-  LiveJob job(JobWords{.handle = words.job, .access = words.access});
+  LiveJob job(JobWords{.handle = words.job, .access = words.access}, words.stacks ? Purpose::look : Purpose::act);
   if (words.stacks) {
     const std::string text = job.stacks();
     return text.empty() ? tell("the job has ended.", kInternalError) : (print_text(stdout, text), kSuccess);

@@ -24,7 +24,7 @@ constexpr const char* kCtlUsage =
     "  pause, resume   stops all workers where they are, and lets them go on\n"
     "  snapshot        the workers save, and go on\n"
     "  stacks          what every worker does, with the stacks of its threads\n"
-    "JOB is what ddprun status takes; left out: the job that was started last. NODE is a name or a group rank.\n"
+    "JOB is what ddprun status takes; left out: your only job here. NODE is a name or a group rank.\n"
     "  --rdzv-endpoint HOST:PORT, --token-file FILE, --tls-cert, --tls-key, --tls-ca FILE\n"
     "                  for a job of which no node is on this machine; JOB is its --rdzv-id\n"
     "To run a program of that name: ddprun ./ctl\n";

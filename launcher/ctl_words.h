@@ -8,7 +8,7 @@
 namespace ddprun::launcher {
 
 struct CtlWords {
-  std::string job = {};                  // as status takes it; empty: the one that was started last
+  std::string job = {};                  // as status takes it; empty: the only one
   std::vector<std::string> access = {};  // of a job elsewhere: options of ddprun
   bool stacks = false;                   // instead of an act
   rendezvous::Act act = {};              // without who does it

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "launcher/machine.h"
+#include "launcher/node_questions.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/peer/token.h"
 
@@ -69,6 +70,6 @@ void wipe_token_variable() {
   unsetenv(rendezvous::kTokenVariable);
 }
 
-Inputs process_inputs() { return {own_environment(), read_file, rendezvous::make_token, host_name}; }
+Inputs process_inputs() { return {own_environment(), read_file, rendezvous::make_token, host_name, node_questions()}; }
 
 }  // namespace ddprun::launcher

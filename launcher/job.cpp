@@ -6,6 +6,7 @@
 #include "agent/process/exit_status.h"
 #include "launcher/options.h"
 #include "launcher/push_targets.h"
+#include "launcher/scheduler/scheduler.h"
 #include "launcher/values.h"
 #include "rendezvous/base/error.h"
 
@@ -42,6 +43,7 @@ std::string own_address(const Config& config, const HostInfo& host) {
 
 std::string host_for_workers(const Config& config, const HostInfo& host) {
   if (several_nodes(config)) return own_address(config, host);
+  if (host.named_is_elsewhere) return kLoopback;
   if (const std::string named = master_host(config); !named.empty()) return named;
   return config.interface.empty() ? kLoopback : host.interface_address;
 }
@@ -147,10 +149,6 @@ rendezvous::Locality host_of_first(const Config& config, const HostInfo& host) {
   if (const auto said = config.rdzv_conf.find("is_host"); said != config.rdzv_conf.end())
     return ours_if(std::get<bool>(settings::read_flag(said->second)));
   if (config.rdzv_backend != Backend::fixed) return whose_first(host);
-  if (config.node_rank == 0 && whose_first(host) == rendezvous::Locality::remote)
-    throw UsageError("cannot be the node with rank 0",
-                     meeting_place(config).host + " is not an address of " + host.name,
-                     "Give --node-rank 0 to the node that has it, or name an address of this one by --master-addr.");
   return ours_if(config.node_rank == 0);
 }
 
@@ -170,6 +168,8 @@ agent::Meeting meeting(const Config& config, const Program& program, const std::
   out.whose = host.whose_meeting_places;
   out.whose.resize(out.places.size(), rendezvous::Locality::unknown);
   out.whose.front() = host_of_first(config, host);
+  out.translated =
+      out.whose.front() == rendezvous::Locality::local && whose_first(host) == rendezvous::Locality::remote;
   out.address_problem = address_problem(out, host);
   out.others_may_host = config.rdzv_backend != Backend::fixed;
   out.control_port = static_cast<std::uint16_t>(config.control_port);
@@ -237,7 +237,10 @@ agent::AgentOptions job_options(const Config& config, const Machine& machine, co
   agent::AgentOptions options;
   options.workers = worker_count(config.nproc_per_node, machine).value();
   options.role = config.role;
+  if (config.scheduler == SchedulerChoice::automatic) options.step = step_of(host.environment);
   options.command = {config.program.front(), program.path, program.argv, inherited(config, host), {run_id}};
+  for (const std::string& word : config.program)
+    options.command.typed += (options.command.typed.empty() ? "" : " ") + shell_word(word);
   options.command.core_dumps = config.core_dumps;
   options.command.bindings = host.bindings;
   options.workers_most = workers_most(config, machine, options.command, options.workers);
@@ -293,6 +296,7 @@ agent::AgentOptions job_options(const Config& config, const Machine& machine, co
   options.store_for_any_user = config.store_users == StoreUsers::any;
   if (several_nodes(config)) {
     options.meeting = meeting(config, program, run_id, host);
+    options.store_through_agents = options.meeting->translated;
     options.join_timeout = round_policy(config).join_timeout;
     options.store_proxy =
         config.store_proxy || !std::holds_alternative<rendezvous::NoCredentials>(options.meeting->credentials);

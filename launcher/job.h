@@ -17,6 +17,7 @@ struct HostInfo {
   agent::Environment environment;                               // ddprun's own
   std::vector<agent::Binding> bindings;                         // by local rank, if --numa-binding asks for them
   std::vector<rendezvous::Locality> whose_meeting_places = {};  // for several nodes
+  bool named_is_elsewhere = false;  // the host named for the store of a single node is none of this machine's
 };
 
 // How the nodes of the job authenticate each other.

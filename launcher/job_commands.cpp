@@ -12,6 +12,7 @@
 
 #include "launcher/exit_codes.h"
 #include "launcher/inputs.h"
+#include "launcher/job_facts.h"
 #include "launcher/job_runner.h"
 #include "launcher/job_submission.h"
 #include "launcher/job_view.h"
@@ -37,56 +38,58 @@ constexpr std::size_t kListed = 30;
 constexpr std::chrono::milliseconds kFileEvery{200};
 constexpr std::chrono::seconds kSchedulerEvery{2};
 
-Place place_of(const nlohmann::json& submitted) {
-  return place_named(submitted.is_object() ? submitted.value("place", "here") : "here").value_or(Place::here);
+int complain(const std::string& command, const std::string& sentence, int code) {
+  print_line(stderr, "ddprun " + command + ": " + sentence);
+  return code;
 }
 
-KubernetesJob kubernetes_job(const nlohmann::json& submitted) {
-  const nlohmann::json job = submitted.value("kubernetes", nlohmann::json::object());
-  return {job.value("name", ""), job.value("namespace", ""), job.value("jobset", false)};
+// In ASCII: escaped for a terminal, a control character would be no JSON.
+std::string json_text(const nlohmann::json& json) {
+  return json.dump(2, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-std::optional<PlaceState> scheduler_state(const JobFacts& facts) {
-  if (facts.place == Place::slurm) return slurm_job_state(facts.submitted.value("place_id", ""));
-  if (facts.place == Place::kubernetes) return kubernetes_job_state(kubernetes_job(facts.submitted));
-  return {};
+// Whether it may be cancelled from here, as far as is known.
+bool goes_on(const JobFacts& facts) {
+  const std::string state = state_of(facts);
+  const bool is_elsewhere =
+      !facts.scheduler && facts.status.is_object() && facts.status.value("host", "") != host_name();
+  return !is_ended(state) && state != "unknown" && !is_elsewhere;
 }
 
-JobFacts facts_of(const JobRecord& record) {
-  JobFacts facts;
-  facts.id = record.id();
-  facts.submitted = record.read("submitted.json");
-  facts.status = record.read("status.json");
-  facts.place = place_of(facts.submitted);
-  facts.cancelled = fs::exists(record.path("cancelled"));
-  if (facts.place == Place::here || facts.place == Place::ssh)
-    facts.runner_is_gone = runner_is_gone(facts.status);
-  else
-    facts.scheduler = scheduler_state(facts);
-  return facts;
+// To end one of several, it has to be named.
+void refuse_if_several(const std::vector<JobRecord>& records) {
+  std::vector<JobFacts> jobs;
+  for (std::size_t i = 0; i < std::min(records.size(), kListed); ++i) jobs.push_back(recorded_facts(records[i]));
+  ask_places(jobs);  // of one that does not answer what its record says
+  std::vector<std::string> going;
+  for (const JobFacts& job : jobs)
+    if (goes_on(job)) going.push_back(job.id);
+  if (going.size() > 1)
+    throw JobRefused("several jobs have not ended; name one of them: " + listed(going, "and") + ".");
 }
 
 JobRecord record_named(const JobWords& words) {
   const fs::path records = records_folder(own_environment());
   const std::vector<JobRecord> all = all_records(records);
+  if (words.handle.empty() && words.command == "cancel") refuse_if_several(all);
   if (words.handle.empty() && !all.empty()) return all.front();
   auto found = find_record(records, words.handle);
   if (const auto* sentence = std::get_if<std::string>(&found)) throw JobRefused(*sentence);
   return std::get<JobRecord>(std::move(found));
 }
 
-int run_record(const LoadedJob& loaded, const JobRecord& record, bool keeps_log) {
+int run_record(const LoadedJob& loaded, const JobRecord& record, bool keeps_log, const std::string& token_file = {}) {
   const auto environment = own_environment();
   wipe_token_variable();
-  return run_job(
-      {loaded.job, record, fs::read_symlink("/proc/self/exe"), node_number(environment), keeps_log, environment});
+  return run_job({loaded.job, record, fs::read_symlink("/proc/self/exe"), node_number(environment), keeps_log,
+                  environment, token_file});
 }
 
 int run_file(const JobWords& words) {
   if (!words.record.empty()) {
     check_shared_record(words.record);
     const JobRecord record(fs::absolute(words.record).lexically_normal());
-    return run_record(load_job(record), record, false);
+    return run_record(load_job(record), record, false, words.token_file);
   }
   const LoadedJob loaded = load_job(words);
   if (words.dry_run) return print_text(stdout, dry_submission(loaded, Place::here)), kSuccess;
@@ -114,13 +117,13 @@ class LogReader {
 JobFacts follow(const JobRecord& record) {
   LogReader log(record.path("log"));
   auto ask_at = Clock::now();
-  const auto place = place_of(record.read("submitted.json"));
+  const auto place = place_of(record.submitted());
   const Duration every = place == Place::slurm || place == Place::kubernetes ? Duration(kSchedulerEvery) : kFileEvery;
   while (true) {
     log.read();
     if (Clock::now() >= ask_at) {
       JobFacts facts = facts_of(record);
-      if (const std::string state = state_of(facts); is_ended(state) || state == "unknown") return log.read(), facts;
+      if (is_ended(state_of(facts)) || is_unknown(state_of(facts))) return log.read(), facts;
       ask_at = Clock::now() + every;
     }
     std::this_thread::sleep_for(kFileEvery);
@@ -131,6 +134,7 @@ int submit_file(const JobWords& words) {
   const LoadedJob loaded = load_job(words);
   if (words.dry_run) return print_text(stdout, dry_submission(loaded, words.to)), kSuccess;
   const JobRecord record = record_of(loaded, words.to);
+  if (words.to == Place::slurm || words.to == Place::kubernetes) wipe_token_variable();  // a job there has its own
   submit(loaded, record, words.to);
   std::printf("%s\n", text_of(Handle{words.to, record.id()}).c_str());
   std::fflush(stdout);
@@ -141,7 +145,7 @@ int submit_file(const JobWords& words) {
 
 int show_log(const JobWords& words) {
   const JobRecord record = record_named(words);
-  const nlohmann::json submitted = record.read("submitted.json");
+  const nlohmann::json submitted = record.submitted();
   if (place_of(submitted) == Place::kubernetes)
     become_program(kubernetes_log_command(kubernetes_job(submitted), words.follow));
   if (words.follow) return follow(record), kSuccess;
@@ -158,8 +162,16 @@ void cancel_here(const JobRecord& record, const JobFacts& facts) {
   if (!facts.runner_is_gone) kill(facts.status.value("pid", 0), SIGTERM);
 }
 
+// Without a number or a name the scheduler could only be asked about other jobs.
+void refuse_unclear(const JobFacts& facts) {
+  if (!facts.problem.empty()) throw JobRefused(facts.problem);
+  const bool scheduled = facts.place == Place::slurm || facts.place == Place::kubernetes;
+  if (scheduled && !can_ask(facts)) throw JobRefused(unclear_of(facts));
+}
+
 int cancel(const JobWords& words) {
   const JobRecord record = record_named(words);
+  refuse_unclear(recorded_facts(record));
   const JobFacts facts = facts_of(record);
   if (const std::string state = state_of(facts); is_ended(state)) {
     print_line(stderr, "ddprun cancel: " + facts.id + " has ended: " + state + ".");
@@ -183,7 +195,7 @@ JobFacts running_facts(LiveJob job, const std::string& name) {
 }
 
 // Without an answer its record still says much.
-JobFacts with_live(const JobRecord& record, const std::vector<agent::AgentAddress>& agents) {
+JobFacts with_live(const JobRecord& record, const std::vector<RunningAgent>& agents) {
   JobFacts facts = facts_of(record);
   if (is_ended(state_of(facts))) return facts;
   try {
@@ -195,24 +207,24 @@ JobFacts with_live(const JobRecord& record, const std::vector<agent::AgentAddres
 }
 
 std::int64_t submitted_ms(const JobRecord& record) {
-  const nlohmann::json submitted = record.read("submitted.json");
+  const nlohmann::json submitted = record.submitted();
   return submitted.is_object() ? submitted.value("at", std::int64_t{0}) : 0;
 }
 
 // Without a name: the job that was started last.
-JobFacts newest_status(const std::vector<agent::AgentAddress>& agents) {
+JobFacts newest_status(const std::vector<RunningAgent>& agents) {
   const std::vector<JobRecord> records = records_if_any();
-  const agent::AgentAddress* agent = newest(agents);
+  const RunningAgent* agent = newest(agents);
   if (!agent && records.empty()) throw JobRefused("no job of yours runs on this machine, and none has been submitted.");
   if (!agent) return facts_of(records.front());
   if (const auto record = record_above(*agent)) return with_live(*record, agents);
   const bool is_older = !records.empty() && started_ms(*agent) < submitted_ms(records.front());
-  return is_older ? with_live(records.front(), agents) : running_facts(LiveJob(*agent), agent->run_id);
+  return is_older ? with_live(records.front(), agents) : running_facts(LiveJob(*agent), agent->address.run_id);
 }
 
 JobFacts status_of(const JobWords& words) {
   if (!words.access.empty()) return running_facts(LiveJob(words), words.handle);
-  const std::vector<agent::AgentAddress> agents = own_agents();
+  const std::vector<RunningAgent> agents = own_agents();
   if (words.handle.empty()) return newest_status(agents);
   const Choice choice = choose_job(agents, words.handle);
   if (choice.agent && !record_above(*choice.agent)) return running_facts(LiveJob(*choice.agent), words.handle);
@@ -229,29 +241,18 @@ JobFacts status_of(const JobWords& words) {
 int show_facts(const JobWords& words) {
   const JobFacts facts = words.command == "status" ? status_of(words) : facts_of(record_named(words));
   if (words.json)
-    print_text(stdout, describe_json(facts).dump(2) + "\n");
+    print_text(stdout, json_text(describe_json(facts)));
   else
     print_text(stdout, words.command == "status" ? status_text(facts) : describe_text(facts));
   return kSuccess;
 }
 
-// One that a scheduler does not answer about is shown with what its record says.
-JobFacts facts_or_record(const JobRecord& record) try { return facts_of(record); } catch (const Error&) {
-  JobFacts facts;
-  facts.id = record.id();
-  facts.submitted = record.read("submitted.json");
-  facts.status = record.read("status.json");
-  facts.place = place_of(facts.submitted);
-  facts.scheduler = PlaceState{};
-  return facts;
-}
-
 // One for each job.
-std::vector<agent::AgentAddress> agents_without_record() {
-  std::map<std::string, agent::AgentAddress> by_job;
-  for (const agent::AgentAddress& agent : own_agents())
-    if (!record_above(agent)) by_job.emplace(agent.run_id, agent);
-  std::vector<agent::AgentAddress> out;
+std::vector<RunningAgent> agents_without_record() {
+  std::map<std::pair<uid_t, std::string>, RunningAgent> by_job;
+  for (const RunningAgent& agent : own_agents())
+    if (!record_above(agent)) by_job.emplace(std::pair(agent.user, agent.address.run_id), agent);
+  std::vector<RunningAgent> out;
   for (auto& [id, agent] : by_job) out.push_back(std::move(agent));
   return out;
 }
@@ -259,13 +260,14 @@ std::vector<agent::AgentAddress> agents_without_record() {
 int list_jobs(const JobWords& words) {
   std::vector<JobFacts> jobs;
   for (const JobRecord& record : records_if_any())
-    if (jobs.size() < kListed) jobs.push_back(facts_or_record(record));
-  for (const agent::AgentAddress& agent : agents_without_record())
-    jobs.push_back({.id = agent.run_id, .status = {{"started", started_ms(agent)}}, .has_record = false});
+    if (jobs.size() < kListed) jobs.push_back(recorded_facts(record));
+  for (const std::string& problem : ask_places(jobs)) complain(words.command, problem, 0);
+  for (const RunningAgent& agent : agents_without_record())
+    jobs.push_back({.id = agent.address.run_id, .status = {{"started", started_ms(agent)}}, .has_record = false});
   if (!words.json) return print_text(stdout, list_text(jobs)), kSuccess;
   nlohmann::json all = nlohmann::json::array();
   for (const JobFacts& job : jobs) all.push_back(describe_json(job));
-  return print_text(stdout, all.dump(2) + "\n"), kSuccess;
+  return print_text(stdout, json_text(all)), kSuccess;
 }
 
 int execute(const JobWords& words) {
@@ -279,11 +281,6 @@ int execute(const JobWords& words) {
   return words.command == "list" ? list_jobs(words) : show_facts(words);
 }
 
-int complain(const std::string& command, const std::string& sentence, int code) {
-  print_line(stderr, "ddprun " + command + ": " + sentence);
-  return code;
-}
-
 }  // namespace
 
 int job_command(const std::vector<std::string>& all) {
@@ -294,6 +291,8 @@ int job_command(const std::vector<std::string>& all) {
     return execute(words);
   } catch (const JobRefused& refused) {
     return complain(words.command, refused.what(), kUsage);
+  } catch (const SubmissionUnclear& unclear) {
+    return complain(words.command, unclear.what(), kDoNotRequeue);
   } catch (const UsageError& error) {
     return complain(words.command, error.what(), kUsage);
   } catch (const Error& error) {

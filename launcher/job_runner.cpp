@@ -86,7 +86,7 @@ class JobRun {
         events_file_(request_.record.path(
             (leader_ ? "events.jsonl" : "events-" + std::to_string(request_.node) + ".jsonl").c_str())),
         end_file_(request_.record.path(("end-" + std::to_string(request_.node) + ".json").c_str())),
-        status_(leader_ ? request_.record.read("status.json") : nlohmann::json(), now_ms()),
+        status_(leader_ ? request_.record.status() : nlohmann::json(), now_ms()),
         events_(events_file_),
         copier_(io_, leader_ ? request_.job.snapshot : SnapshotCopy{}, without_token(request_.environment)),
         writer_(request_.record, say),
@@ -147,8 +147,9 @@ class JobRun {
     fs::remove(end_file_, ignored);
     request_.environment["DDPRUN_END_FILE"] = end_file_;
     std::vector<std::string> variables = agent::merged(request_.environment, {});
-    const std::vector<std::string> argv{"ddprun", "--config", request_.record.path("ddprun.toml"),
-                                        "--event-log-handler", "file:" + events_file_.string()};
+    std::vector<std::string> argv{"ddprun", "--config", request_.record.path("ddprun.toml"), "--event-log-handler",
+                                  "file:" + events_file_.string()};
+    if (!request_.token_file.empty()) argv.insert(argv.end(), {"--token-file", request_.token_file});
     Fd out, err;
     std::shared_ptr<JobLog> log;
     if (request_.keeps_log) log = std::make_shared<JobLog>(request_.record.path("log"), say);

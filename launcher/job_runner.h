@@ -19,6 +19,7 @@ struct RunRequest {
   int node = 0;                                    // the first one, 0, writes the record and copies the snapshot
   bool keeps_log = true;                           // false: somebody else writes our output to the record's log
   std::map<std::string, std::string> environment;  // for ddprun
+  std::string token_file = {};                     // for ddprun; empty: none
 };
 
 // Returns ddprun's exit code; 69 if the snapshot cannot be fetched, 73 if the job has ended well and its last snapshot

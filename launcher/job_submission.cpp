@@ -122,19 +122,62 @@ nlohmann::json kubernetes_place(const LoadedJob& loaded, const std::string& id) 
   return {{"name", kubernetes_name(id)}, {"namespace", settings.name_space}, {"jobset", settings.jobset}};
 }
 
-void submit_checked(const LoadedJob& loaded, const JobRecord& record, Place place) {
-  nlohmann::json submitted = record.read("submitted.json");
-  if (place == Place::slurm || place == Place::kubernetes) wipe_token_variable();  // the job makes one of its own
-  if (place == Place::slurm) {
-    record.write_text("job.sbatch", slurm_script(loaded.job, record.folder(), own_program()));
-    submitted["place_id"] = submit_to_slurm(record.path("job.sbatch"));
-  } else if (place == Place::kubernetes) {
-    submitted["kubernetes"] = kubernetes_place(loaded, record.id());
-    submit_to_kubernetes(manifest_of(loaded, record.id(), rendezvous::make_token()));
-  } else {
-    return start_in_background(record);
-  }
+// What a user can do about a job that the scheduler may have or not. `why` is a part of a sentence.
+std::string unclear_sentence(const LoadedJob& loaded, const JobRecord& record, Place place, const std::string& why) {
+  if (place == Place::kubernetes)
+    return "the cluster may have this job, or a part of it: " + why + ". ddprun cancel " + record.id() +
+           " removes what it has.";
+  std::string name;
+  for (const auto& [word, value] : sbatch_options(loaded.job, record.folder()))
+    if (with_dashes(word) == "job-name") name = value;
+  return "Slurm may have this job or not: " + why + ". squeue --me --name=" + shell_word(name) +
+         " shows its number if it has, and scancel with that number ends it; else remove the folder " +
+         record.folder().string() + ".";
+}
+
+// Returns why it has failed, as a sentence.
+std::string write_if_possible(const JobRecord& record, const nlohmann::json& submitted) try {
   record.write("submitted.json", submitted);
+  return {};
+} catch (const Error& error) {
+  return error.what();
+}
+
+std::string as_number(const nlohmann::json& submitted) {
+  return submitted.contains("place_id") ? ", as Slurm's job " + submitted["place_id"].get<std::string>() : "";
+}
+
+// Changes `submitted`: where the job is. The number of a job that Slurm has taken is told whatever happens next.
+void hand_over(const LoadedJob& loaded, const JobRecord& record, Place place, nlohmann::json& submitted) {
+  const auto say = [](const std::string& sentence) { print_line(stderr, "ddprun submit: " + sentence); };
+  if (place == Place::kubernetes)
+    return submit_to_kubernetes(manifest_of(loaded, record.id(), rendezvous::make_token()), {.tell = say});
+  const std::string id = submit_to_slurm(record.path("job.sbatch"), {.tell = say});
+  say("Slurm's job is " + id + ".");
+  submitted["place_id"] = id;
+}
+
+// The record says that it is unclear from before the scheduler is asked: we may be killed meanwhile.
+void submit_to_scheduler(const LoadedJob& loaded, const JobRecord& record, Place place) {
+  wipe_token_variable();  // the job makes one of its own
+  nlohmann::json submitted = record.submitted();
+  submitted["unclear"] = unclear_sentence(loaded, record, place, "ddprun submit ended before it had the answer");
+  if (place == Place::slurm)
+    record.write_text("job.sbatch", slurm_script(loaded.job, record.folder(), own_program()));
+  else
+    submitted["kubernetes"] = kubernetes_place(loaded, record.id());
+  record.write("submitted.json", submitted);
+  try {
+    hand_over(loaded, record, place, submitted);
+  } catch (const SubmissionUnclear& unclear) {
+    submitted["unclear"] = unclear_sentence(loaded, record, place, unclear.what());
+    write_if_possible(record, submitted);
+    throw SubmissionUnclear(submitted["unclear"].get<std::string>());
+  }
+  submitted.erase("unclear");
+  if (const std::string problem = write_if_possible(record, submitted); !problem.empty())
+    throw SubmissionUnclear("the job is submitted" + as_number(submitted) + ", but " + problem +
+                            " So ddprun status does not find it there; do not submit it again.");
 }
 
 }  // namespace
@@ -150,7 +193,7 @@ LoadedJob load_job(const JobWords& words) {
 }
 
 LoadedJob load_job(const JobRecord& record) {
-  const nlohmann::json submitted = record.read("submitted.json");
+  const nlohmann::json submitted = record.submitted();
   LoadedJob out;
   if (!submitted.is_object())
     throw UsageError("cannot run the job of " + record.folder().string(), "it is no job's record", "");
@@ -190,7 +233,10 @@ std::string dry_submission(const LoadedJob& loaded, Place place) {
 
 void submit(const LoadedJob& loaded, const JobRecord& record, Place place) {
   try {
-    submit_checked(loaded, record, place);
+    if (place == Place::slurm || place == Place::kubernetes) return submit_to_scheduler(loaded, record, place);
+    start_in_background(record);
+  } catch (const SubmissionUnclear&) {
+    throw;
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(record.folder(), ignored);

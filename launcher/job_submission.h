@@ -7,6 +7,7 @@
 #include "launcher/job_description_file.h"
 #include "launcher/job_words.h"
 #include "launcher/jobs/job_record.h"
+#include "launcher/jobs/places/submission.h"
 
 namespace ddprun::launcher {
 
@@ -31,7 +32,8 @@ JobRecord record_of(const LoadedJob& loaded, Place place);
 
 // What the place would get: a command, a script or a manifest. Nothing is made.
 std::string dry_submission(const LoadedJob& loaded, Place place);
-// Starts the job. Throws Error; the record is removed then.
+// Starts the job. Throws Error; the record is removed then. Throws SubmissionUnclear, with a whole sentence, where the
+// scheduler may have the job all the same; the record stays.
 void submit(const LoadedJob& loaded, const JobRecord& record, Place place);
 
 }  // namespace ddprun::launcher

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <ctime>
 
+#include "launcher/jobs/places/kubernetes_words.h"
+#include "launcher/jobs/places/slurm_state.h"
 #include "launcher/view/key_lines.h"
 #include "launcher/view/status_text.h"
 #include "launcher/view/table.h"
@@ -59,6 +61,8 @@ std::string where_text(const JobFacts& facts) {
 }
 
 std::string reason_of(const JobFacts& facts) {
+  if (!facts.problem.empty()) return facts.problem;
+  if (state_of(facts) == "unclear") return unclear_of(facts);
   if (facts.runner_is_gone && !is_ended(text_at(facts.status, "state"))) return "its ddprun run was killed.";
   const std::string own = text_at(facts.status, "reason");
   const bool says = !own.empty() && is_ended(text_at(facts.status, "state"));
@@ -80,7 +84,7 @@ void add_status(const JobFacts& facts, KeyLines& lines) {
   else
     lines.add("state", state_of(facts));
   if (!facts.has_record) return;
-  lines.add("where", where_text(facts));
+  if (facts.problem.empty()) lines.add("where", where_text(facts));
   lines.add("started", time_text(number_at(status, "started")));
   lines.add("seconds", seconds_text(status, "seconds"));
   if (!is_live) lines.add("round", number_at(status, "round") > 0 ? text_at(status, "round") : "");
@@ -99,11 +103,28 @@ bool is_ended(const std::string& state) {
   return state == "succeeded" || state == "preempted" || state == "stopped" || state == "failed";
 }
 
+bool is_unknown(const std::string& state) { return state == "unknown" || state == "unclear" || state == "unreadable"; }
+
+bool can_ask(const JobFacts& facts) {
+  if (facts.place == Place::slurm) return is_slurm_id(text_at(facts.submitted, "place_id"));
+  const json job = facts.submitted.is_object() ? facts.submitted.value("kubernetes", json::object()) : json();
+  return facts.place == Place::kubernetes && is_kubernetes_name(text_at(job, "name"));
+}
+
+std::string unclear_of(const JobFacts& facts) {
+  if (const std::string why = text_at(facts.submitted, "unclear"); !why.empty()) return why;
+  if (facts.place != Place::slurm || can_ask(facts)) return {};
+  return "its record has no number of Slurm's: Slurm may have it or not. squeue --me shows your jobs.";
+}
+
 // A preempted job of a scheduler is put back into its queue: the scheduler knows.
 std::string state_of(const JobFacts& facts) {
   using Phase = PlaceState::Phase;
   if (!facts.has_record) return facts.live.is_object() ? facts.live.value("state", "running") : "running";
+  if (!facts.problem.empty()) return "unreadable";
   std::string own = text_at(facts.status, "state");
+  const bool known = facts.scheduler && facts.scheduler->phase != Phase::gone;
+  if (own.empty() && !known && !unclear_of(facts).empty()) return facts.cancelled ? "stopped" : "unclear";
   if (facts.cancelled && own == "preempted") own = "stopped";
   if (!facts.scheduler) {
     if (own.empty()) return facts.runner_is_gone ? "failed" : "waiting";
@@ -160,7 +181,7 @@ json describe_json(const JobFacts& facts) {
   for (const char* ours : {"pid", "pid_start", "training_ms", "node_ms"}) out.erase(ours);
   const auto code = exit_code_of(facts);
   out["id"] = facts.id;
-  out["handle"] = text_of(Handle{facts.place, facts.id});
+  if (facts.problem.empty()) out["handle"] = text_of(Handle{facts.place, facts.id});
   out["state"] = state_of(facts);
   out["where"] = where_text(facts);
   out["requeues"] = requeues_of(facts);
@@ -176,7 +197,7 @@ std::string list_text(const std::vector<JobFacts>& jobs) {
   for (const JobFacts& job : jobs) {
     const auto code = exit_code_of(job);
     const std::int64_t when = number_at(job.status, "started");
-    rows.push_back({job.has_record ? text_of(Handle{job.place, job.id}) : job.id, state_of(job),
+    rows.push_back({job.has_record && job.problem.empty() ? text_of(Handle{job.place, job.id}) : job.id, state_of(job),
                     time_text(when > 0 ? when : number_at(job.submitted, "at")), code ? std::to_string(*code) : "-"});
   }
   return table_text(rows);

@@ -20,11 +20,18 @@ struct JobFacts {
   std::optional<PlaceState> scheduler = {};  // of Slurm and Kubernetes
   nlohmann::json live = {};                  // what its agent here answers (status_text.h); null: none does
   bool has_record = true;                    // false: ddprun itself was started, not a job's file
+  std::string problem = {};                  // a sentence: why its record cannot be read
 };
 
-// queued, waiting, running, succeeded, preempted, stopped, failed, or unknown.
+// queued, waiting, running, succeeded, preempted, stopped, failed, unknown, unclear (the scheduler may not have it) or
+// unreadable.
 std::string state_of(const JobFacts& facts);
 bool is_ended(const std::string& state);
+bool is_unknown(const std::string& state);  // unknown, unclear or unreadable
+// Whether its scheduler can be asked about it by its number or name.
+bool can_ask(const JobFacts& facts);
+// Why it is unclear whether the scheduler has the job, and what to do; empty: it is clear.
+std::string unclear_of(const JobFacts& facts);
 // Of an ended job, as a shell would see it; empty: not known.
 std::optional<int> exit_code_of(const JobFacts& facts);
 

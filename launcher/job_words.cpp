@@ -57,7 +57,10 @@ void add_options(CLI::App& app, JobWords& words, std::string& to) {
   const std::string& command = words.command;
   app.set_help_flag("-h,--help", "prints this");
   if (command == "run" || command == "submit") add_file(app, words);
-  if (command == "run") app.add_option("--record", words.record, "")->group("");  // for scripts that submit writes
+  if (command == "run") {  // for scripts that submit writes
+    app.add_option("--record", words.record, "")->group("");
+    app.add_option("--token-file", words.token_file, "")->group("");
+  }
   if (command == "submit") {
     app.add_option("--to", to, "here (default), ssh, slurm or k8s")->type_name("PLACE");
     app.add_flag("--wait", words.wait, "shows the output, and ends with the job's exit code");
@@ -68,7 +71,10 @@ void add_options(CLI::App& app, JobWords& words, std::string& to) {
                    "one that was started last")
         ->type_name("JOB");
   if (command == "describe" || command == "log" || command == "cancel")
-    app.add_option("job", words.handle, "a handle, an id, or a job's name; left out: the newest job")->type_name("JOB");
+    app.add_option("job", words.handle,
+                   std::string("a handle, an id, or a job's name; left out: the newest job") +
+                       (command == "cancel" ? ", unless several have not ended" : ""))
+        ->type_name("JOB");
   if (command == "log") app.add_flag("-f,--follow", words.follow, "goes on until the job ends");
   if (command == "status" || command == "top") add_access(app, words);
   if (command == "top")
@@ -108,6 +114,8 @@ void check(JobWords& words, const std::string& to) {
   if (takes_file && words.file.empty() == words.record.empty())
     words.mistake = words.file.empty() ? "it takes the job's file: ddprun " + words.command + " job.toml."
                                        : "it takes a file or --record, not both.";
+  else if (!words.token_file.empty() && words.record.empty())
+    words.mistake = about_unknown(words.command, "--token-file");
   const bool names_endpoint = std::any_of(words.access.begin(), words.access.end(),
                                           [](const std::string& word) { return word.starts_with("--rdzv-endpoint"); });
   if (!words.access.empty() && !names_endpoint)

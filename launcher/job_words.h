@@ -12,6 +12,7 @@ struct JobWords {
   std::string command = {};                 // "run"
   std::string file = {};                    // run, submit
   std::string record = {};                  // run: the folder of a job that was submitted
+  std::string token_file = {};              // run, with record: of this start
   std::string handle = {};                  // the others; empty: the newest job
   std::string from = {};                    // top: a file instead of a job
   std::vector<std::string> overrides = {};  // --set KEY=VALUE

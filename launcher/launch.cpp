@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include "agent/agent.h"
 #include "agent/link/waiting_message.h"
@@ -59,12 +60,36 @@ std::vector<agent::Binding> bindings(agent::NumaBinding kind, int workers) {
   return plan_bindings(kind, read_topology(kind, std::getenv("CUDA_VISIBLE_DEVICES")), workers);
 }
 
+// Its name may be looked up.
+bool is_here(const std::string& host) {
+  return whose_addresses({host}, kLookUpLimit).front() == rendezvous::Locality::local;
+}
+
+// The host that a job of one node was given for its store, and the option; empty: none.
+std::pair<std::string, const char*> named_host(const Config& config) {
+  if (several_nodes(config)) return {};
+  if (!config.master_addr.empty()) return {config.master_addr, "--master-addr"};
+  if (config.rdzv_endpoint && !config.standalone) return {config.rdzv_endpoint->host, "--rdzv-endpoint"};
+  return {config.local_addr, "--local-addr"};
+}
+
+// Workers that are sent elsewhere for the store of their own node would wait there for nothing, as nobody else serves
+// it. A typical address is that of a manual's machine.
+void warn_of_named_host(const Config& config, const HostInfo& host) {
+  const auto [named, option] = named_host(config);
+  if (host.named_is_elsewhere)
+    print_line(stderr, "ddprun: " + named + " (" + option + ") is not known as an address of " + host.name +
+                           ": as the job has one node (--nnodes), its workers meet at 127.0.0.1.");
+}
+
 HostInfo host_info(const Config& config, const Machine& machine) {
   HostInfo host{host_name(),
                 {},
                 own_environment(),
                 bindings(config.numa_binding, worker_count(config.nproc_per_node, machine).value()),
                 {}};
+  const std::string named = named_host(config).first;
+  host.named_is_elsewhere = !named.empty() && !is_here(named);
   if (config.interface.empty()) return host;
   host.interface_address = address_of_interface(config.interface);
   if (host.interface_address.empty() && master_host(config).empty())
@@ -101,7 +126,7 @@ void warn_if_local_only(const Config& config) {
 // A warning only: the others may reach this machine by it, such as by the address of a container's host.
 void warn_if_not_our_address(const Config& config, const std::string& host) {
   if (config.local_addr.empty()) return;
-  if (whose_addresses({config.local_addr}, kLookUpLimit).front() == rendezvous::Locality::local) return;
+  if (is_here(config.local_addr)) return;
   print_line(stderr, "ddprun: " + config.local_addr + " (--local-addr) is not an address of " + host +
                          ", but the workers of other nodes will look for this node there.");
 }
@@ -245,6 +270,7 @@ agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_pi
   if (several_nodes(config)) host.whose_meeting_places = whose_addresses(meeting_hosts(config), kLookUpLimit);
   agent::AgentOptions options = job_options(config, machine, find_program(config, search_context()), run_id, host);
   warn_if_loopback_is_down();
+  warn_of_named_host(config, host);
   if (several_nodes(config)) {
     warn_if_open(config);
     warn_if_local_only(config);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "agent/process/process_table.h"
 #include "launcher/inputs.h"
@@ -15,20 +16,19 @@
 namespace ddprun::launcher {
 namespace {
 
-using agent::AgentAddress;
-
 constexpr int kStatusSeconds = 5, kStacksSeconds = 15, kActSeconds = 10;
 
 // A record's, where it runs; else the agent that the word means.
-AgentAddress agent_for(const std::string& job) {
-  const std::vector<AgentAddress> agents = own_agents();
-  if (job.empty() && newest(agents)) return *newest(agents);
-  const Choice choice = choose_job(agents, job);
+RunningAgent agent_for(const std::string& job, Purpose purpose) {
+  const std::vector<RunningAgent> agents = own_agents();
+  if (job.empty() && purpose == Purpose::look && newest(agents)) return *newest(agents);
+  const Choice choice = choose_job(agents, job, purpose);
   if (choice.agent) return *choice.agent;
+  if (job.empty() && purpose == Purpose::act) throw JobRefused(choice.complaint);
   const auto found = find_record(records_folder(own_environment()), job);
   const auto* record = std::get_if<JobRecord>(&found);
   if (!record) throw JobRefused(choice.complaint);
-  if (const AgentAddress* agent = agent_of(agents, *record)) return *agent;
+  if (const RunningAgent* agent = agent_of(agents, *record)) return *agent;
   throw JobRefused(record->id() + " does not run on this machine.");
 }
 
@@ -51,27 +51,30 @@ std::vector<JobRecord> records_if_any() try {
   return {};
 }
 
-const AgentAddress* agent_of(const std::vector<AgentAddress>& agents, const JobRecord& record) {
-  const nlohmann::json status = record.read("status.json");
+const RunningAgent* agent_of(const std::vector<RunningAgent>& agents, const JobRecord& record) {
+  const nlohmann::json status = record.status();
   if (!status.is_object() || status.value("host", "") != host_name() || runner_is_gone(status)) return nullptr;
   return agent_below(agents, status.value("pid", 0));
 }
 
-std::optional<JobRecord> record_above(const AgentAddress& agent) {
+std::optional<JobRecord> record_above(const RunningAgent& agent) {
   for (const JobRecord& record : records_if_any())
     if (agent_of({agent}, record)) return record;
   return {};
 }
 
-const AgentAddress* newest(const std::vector<AgentAddress>& agents) {
-  const auto last = std::max_element(agents.begin(), agents.end(),
-                                     [](const auto& a, const auto& b) { return started_ms(a) < started_ms(b); });
+const RunningAgent* newest(const std::vector<RunningAgent>& agents) {
+  const auto order = [](const RunningAgent& one) {
+    return std::tuple(one.user == geteuid(), one.accepts, started_ms(one));
+  };
+  const auto last =
+      std::max_element(agents.begin(), agents.end(), [&](const auto& a, const auto& b) { return order(a) < order(b); });
   return last == agents.end() ? nullptr : &*last;
 }
 
-LiveJob::LiveJob(const JobWords& words) {
+LiveJob::LiveJob(const JobWords& words, Purpose purpose) {
   if (words.access.empty())
-    agent_ = agent_for(words.handle);
+    agent_ = agent_for(words.handle, purpose);
   else
     remote_.emplace(words.access, words.handle);
 }
@@ -82,11 +85,12 @@ std::string LiveJob::ask(const std::string& line, int limit_seconds) {
   try {
     if (std::string answer = launcher::ask(*agent_, line, limit_seconds); !answer.empty()) return answer;
   } catch (const Error&) {
-    if (started_ms(*agent_) != 0) throw;
+    if (agent_->process == 0 || started_ms(*agent_) != 0) throw;
   }
-  const std::vector<AgentAddress> agents = own_agents();
-  const auto other = std::find_if(agents.begin(), agents.end(), [&](const AgentAddress& one) {
-    return one.run_id == agent_->run_id && one.agent != agent_->agent;
+  const std::vector<RunningAgent> agents = own_agents();
+  const auto other = std::find_if(agents.begin(), agents.end(), [&](const RunningAgent& one) {
+    return one.user == agent_->user && one.address.run_id == agent_->address.run_id &&
+           one.address.agent != agent_->address.agent;
   });
   if (other == agents.end()) return {};
   agent_ = *other;

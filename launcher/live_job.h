@@ -21,17 +21,18 @@ bool runner_is_gone(const nlohmann::json& status);
 // The records of this user; none where there is no folder for them.
 std::vector<JobRecord> records_if_any();
 // The record of the job that the agent belongs to, if it has one.
-std::optional<JobRecord> record_above(const agent::AgentAddress& agent);
+std::optional<JobRecord> record_above(const RunningAgent& agent);
 // The agent here of a record's job; null: none.
-const agent::AgentAddress* agent_of(const std::vector<agent::AgentAddress>& agents, const JobRecord& record);
-// Of several, the one whose job was started last; null: there is none.
-const agent::AgentAddress* newest(const std::vector<agent::AgentAddress>& agents);
+const RunningAgent* agent_of(const std::vector<RunningAgent>& agents, const JobRecord& record);
+// Of several, the one whose job was started last, of this user's if it has any; null: there is none.
+const RunningAgent* newest(const std::vector<RunningAgent>& agents);
 
 class LiveJob {
  public:
-  // `words`: of status or top. Throws JobRefused, UsageError.
-  explicit LiveJob(const JobWords& words);
-  explicit LiveJob(agent::AgentAddress agent) : agent_(std::move(agent)) {}
+  // `words`: of status or top. Without a name it is the job that was started last, to act the only one (choose_job).
+  // Throws JobRefused, UsageError.
+  explicit LiveJob(const JobWords& words, Purpose purpose = Purpose::look);
+  explicit LiveJob(RunningAgent agent) : agent_(std::move(agent)) {}
 
   // Answers of an agent (agent_socket.h); null or empty: the job has ended. Throws Error.
   nlohmann::json status();
@@ -42,7 +43,7 @@ class LiveJob {
   std::string ask(const std::string& line, int limit_seconds);
 
   std::optional<RemoteJob> remote_;
-  std::optional<agent::AgentAddress> agent_;
+  std::optional<RunningAgent> agent_;
 };
 
 }  // namespace ddprun::launcher

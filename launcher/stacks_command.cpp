@@ -33,7 +33,7 @@ int show_stacks(const std::vector<std::string>& words) {
     print_text(help ? stdout : stderr, kUsageText);
     return help ? kSuccess : kUsage;
   }
-  const std::vector<agent::AgentAddress> agents = own_agents();
+  const std::vector<RunningAgent> agents = own_agents();
   const Choice choice = choose_job(agents, words.empty() ? "" : words.front());
   if (!choice.agent) return complain(choice.complaint, kUsage);
   try {

@@ -55,6 +55,11 @@ bool host_letters(std::string_view host) {
   });
 }
 
+// The C library would take it for an address, as 29500 for 0.0.115.60.
+bool is_number(std::string_view host) {
+  return std::all_of(host.begin(), host.end(), [](unsigned char c) { return std::isdigit(c); });
+}
+
 std::string rdzv_value_problem(const std::string& key, const std::string& value) {
   const auto takes = [&](const char* what) { return key + " takes " + what + ", not " + in_quotes(value); };
   if (key == "is_host") return std::holds_alternative<Wrong>(read_flag(value)) ? takes("true or false") : "";
@@ -233,7 +238,7 @@ Read<std::string> read_host(const std::string& text) {
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
   const auto colons = std::count(host.begin(), host.end(), ':');
-  if (colons == 1)
+  if (colons == 1 || (is_number(host) && !host.empty()))
     return Wrong{"it takes a host alone; the port is an option of its own: --master-port=" +
                  host.substr(host.find(':') + 1)};
   if (!host_letters(host)) return Wrong{"it takes a host's name or address, such as node7, 10.0.0.4 or [fd00::1]"};
@@ -248,6 +253,9 @@ Read<Endpoint> read_endpoint(const std::string& text) {
   Endpoint endpoint{bracketed ? text.substr(1, host_end - 1) : text.substr(0, host_end)};
   const std::string rest = host_end == std::string::npos ? "" : text.substr(host_end + (bracketed ? 1 : 0));
   if (!host_letters(endpoint.host)) return takes;
+  if (is_number(endpoint.host))
+    return Wrong{"it lacks a host: HOST:" + endpoint.host + ", and localhost:" + endpoint.host +
+                 " for agents of one machine"};
   if (rest.empty()) return endpoint;
   if (rest.front() != ':') return takes;
   endpoint.port = whole_text<int>(std::string_view(rest).substr(1));

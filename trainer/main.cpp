@@ -189,6 +189,15 @@ Environment with_given_rank(Environment environment, const GroupOptions& group) 
   return environment;
 }
 
+// Who means one training per process learns how to have it.
+void say_where_ranks_are_from(const RankEnv& env) {
+  if (env.from_task.empty() || env.rank != 0) return;
+  const std::string place =
+      env.master_addr.empty() ? "" : ", which meet at " + env.master_addr + ":" + std::to_string(env.master_port);
+  print_line(stderr, "train: " + env.from_task + " makes this rank 0 of " + std::to_string(env.world_size) + place +
+                         "; RANK=0 WORLD_SIZE=1 in the environment gives each process a training of its own.");
+}
+
 int exit_early(const EarlyExit& early_exit) {
   const RankEnv env = read_rank_env(process_environment(), /*needs_store=*/false).env;
   if (early_exit.code != 0) wait_for_rank_0_report(env);
@@ -217,6 +226,7 @@ int tour_main(std::vector<std::string> arguments) {
   if (line.early_exit) return exit_early(*line.early_exit);
   const auto [env, problems] = read_rank_env(process_environment());
   if (!problems.empty()) return report_usage_errors(problems, env);
+  say_where_ranks_are_from(env);
   return run_and_report(env, [&, &own = env] { return tour(line, own); });
 }
 
@@ -256,6 +266,7 @@ int main(std::vector<std::string> arguments) {
   const Environment environment = with_given_rank(process_environment(), config.options.group);
   auto [env, problems] = read_rank_env(environment, config.options.group.init_method == "env://");
   if (!problems.empty()) return report_usage_errors(problems, env);
+  say_where_ranks_are_from(env);
   return run_and_report(env, [&, &own = env] { return run(config, own, environment); });
 }
 

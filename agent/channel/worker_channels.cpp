@@ -166,6 +166,19 @@ std::optional<int> WorkerChannels::new_notice(int local_rank, TimePoint now) {
   return channel == channels_.end() ? std::nullopt : channel->second.page.new_notice(now);
 }
 
+// With inferred phases, or saves that are not told as snapshots, nobody knows.
+bool WorkerChannels::nothing_saved(TimePoint now) {
+  bool any = false;
+  for (auto& [local_rank, channel] : channels_) {
+    const Progress progress = channel.page.progress(now);
+    const bool saves = progress.times && progress.times->spent[DDPRUN_PHASE_SAVING].count() > 0;
+    if (progress.inferred || progress.snapshot_step || saves || progress.phase == DDPRUN_PHASE_SAVING) return false;
+    if (progress.step && *progress.step > progress.steps_done) return false;  // it went on from a snapshot
+    any |= progress.step.has_value();
+  }
+  return any;
+}
+
 bool WorkerChannels::all_finishing(TimePoint now) {
   return !channels_.empty() && std::all_of(channels_.begin(), channels_.end(), [&](auto& entry) {
     return entry.second.page.progress(now).phase == DDPRUN_PHASE_FINISHING;

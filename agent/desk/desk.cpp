@@ -157,7 +157,8 @@ void Desk::on_http(const HttpRequest& request, const HttpServer::Answer& answer)
   if (request.path == "/healthz") return answer({.body = "ok\n"});
   if (request.path == "/readyz") return answer(readiness(hooks_.state()));
   if (request.path == "/" && at.page) return answer(page_document());
-  if (const auto refusal = refusal_of(request, at.token, /*by_tls=*/!at.certificate.empty())) return answer(*refusal);
+  if (const auto refusal = refusal_of(request, at.token, options_.push.host, /*by_tls=*/!at.certificate.empty()))
+    return answer(*refusal);
   if (request.path == "/live" && page_) return page_->open(answer);
   if (request.path == "/metrics")
     return collect_metrics([answer, format = metrics_format(request.accept)](const MetricsValues& values) {

@@ -23,7 +23,7 @@ std::string meaning_of(const Clues& clues) {
   if (clues.timer) return in_words(*clues.timer);
   if (clues.status.start_error) return clues.why_not_started;
   if (clues.status.by_output) return clues.output_rule;
-  if (clues.status.hung && !clues.hang.empty()) return clues.hang;
+  if (clues.status.hung && !clues.hang.empty()) return clues.hang + "; a longer --hang-timeout lets it go on";
   const std::string memory = out_of_memory(clues.memory_before, clues.memory_after);
   if (by_sigkill(clues.status) && !memory.empty()) return "memory ran out: " + memory;
   if (std::string text = meaning_of_lines(clues.status, clues.last_lines); !text.empty()) return text;
@@ -40,6 +40,7 @@ rendezvous::FailureClass class_of(const Clues& clues, bool progressed) {
     return rendezvous::FailureClass::out_of_memory;
   const rendezvous::FailureClass by_status = rendezvous::class_of(clues.status, progressed);
   if (by_status == rendezvous::FailureClass::usage) return by_status;  // Python says so of a script that is not there
+  if (!progressed && cannot_begin(clues.status, clues.last_lines)) return rendezvous::FailureClass::start;
   return class_of_lines(clues.status, progressed, clues.last_lines).value_or(by_status);
 }
 

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "agent/diagnosis/last_lines.h"
 #include "agent/diagnosis/traceback_hold.h"
 #include "agent/process/exit_status.h"
 #include "rendezvous/base/spelling.h"
@@ -154,6 +155,17 @@ SortedEnds sorted(const std::vector<OtherEnd>& others) {
   return out;
 }
 
+// "rank 1", "ranks 0 and 2", "all 3 ranks"; of a single node.
+std::string all_alike(const FailureReport& report) {
+  std::vector<int> ranks{report.failure.rank};
+  for (const OtherEnd& other : report.others)
+    if (other.alike) ranks.push_back(other.rank);
+  std::sort(ranks.begin(), ranks.end());
+  if (ranks.size() > 1 && ranks.size() == static_cast<std::size_t>(report.world_size))
+    return "all " + std::to_string(ranks.size()) + " ranks";
+  return ranges(ranks);
+}
+
 }  // namespace
 
 std::string headline(const rendezvous::Failure& failure, std::chrono::nanoseconds into_round) {
@@ -184,10 +196,26 @@ bool quotes(const std::string& report, const std::string& lines) {
       quoted_lines.emplace_back(without_rank(std::string_view(line).substr(kQuoted.size())));
   for (const std::string& line : lines_of(lines))
     if (!line.empty()) wanted.push_back(printable_line(std::string(without_rank(line)), kLineBytesMax));
-  return all_among(wanted, quoted_lines);
+  const std::string first_line = report.substr(0, report.find('\n'));
+  return all_among(wanted, quoted_lines) ||
+         (!wanted.empty() && first_line.find(": " + wanted.back()) != first_line.npos);
 }
 
 std::string to_text(const FailureReport& report) {
+  const bool is_short = report.failure.cannot_begin || report.failure.kind == rendezvous::FailureClass::usage;
+  if (!is_short || report.last_lines.empty()) return to_full_text(report);
+  const std::string last = printable_line(last_line_to_compare(report.last_lines), kLineBytesMax);
+  const std::string place = place_of_traceback(report.last_lines);
+  std::ostringstream out;
+  out << "ddprun: the job failed: " << all_alike(report) << ' ' << in_words(report.failure) << ": " << last
+      << (place.empty() ? "" : " (" + visible(place) + ")") << (last.ends_with('.') ? "" : ".") << '\n';
+  exactly(out, report.meaning.empty() ? "program" : "meaning",
+          report.meaning.empty() ? report.program : report.meaning);
+  exactly(out, "no restart", report.reason + (report.log.empty() ? "" : "; its log is " + report.log));
+  return out.str();
+}
+
+std::string to_full_text(const FailureReport& report) {
   const auto last_lines = printable(report.last_lines);
   const SortedEnds others = sorted(report.others);
   std::ostringstream out;

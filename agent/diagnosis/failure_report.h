@@ -16,14 +16,15 @@ namespace ddprun::agent {
 struct OtherEnd {
   int rank = 0;
   rendezvous::ExitStatus status;
+  bool alike = false;  // with the same last words as the first
 };
 
 struct FailureReport {
   rendezvous::Failure failure;
   std::string reason;  // why the job does not continue: "all restarts are used up (3 of 3)"
   std::string host;
-  std::string program;
-  int pid = 0;  // 0: never started
+  std::string program;  // with its arguments
+  int pid = 0;          // 0: never started
   WallTime when = {};
   std::chrono::nanoseconds into_round = {};  // since the worker was started
   std::string meaning = {};                  // diagnosis.h; empty: none
@@ -31,13 +32,18 @@ struct FailureReport {
   WorkerError error = {};                    // from its error file
   std::vector<std::string> last_lines = {};  // of its stderr
   std::string log = {};                      // its log file; empty: none
-  std::vector<OtherEnd> others = {};
+  std::vector<OtherEnd> others = {};         // on this node
+  int world_size = 0;                        // of the round
 };
 
 // "rank 2 (local rank 2) was killed by SIGKILL, 3.2 s into round 1"
 std::string headline(const rendezvous::Failure& failure, std::chrono::nanoseconds into_round);
-// Several lines, the first one the headline, each ended by '\n'.
+// Several lines, the first one the headline, each ended by '\n'. Three at most of workers that could not begin, for all
+// of them.
 std::string to_text(const FailureReport& report);
+
+// The same with all that is known, whatever it is about.
+std::string to_full_text(const FailureReport& report);
 
 // Whether such a report quotes every line of `lines`. The ranks may differ.
 bool quotes(const std::string& report, const std::string& lines);

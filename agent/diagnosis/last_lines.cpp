@@ -1,5 +1,6 @@
 #include "agent/diagnosis/last_lines.h"
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <optional>
@@ -134,6 +135,13 @@ std::string without_rank(const std::string& line) {
   return end != line.npos && end > kBefore.size() && line.compare(end, 3, "]: ") == 0 ? line.substr(end + 3) : line;
 }
 
+// Of Python, at the begin of the last line.
+constexpr std::array<std::string_view, 9> kCannotBegin = {
+    "ModuleNotFoundError: ", "ImportError: ",        "SyntaxError: ",       "IndentationError: ",         "TabError: ",
+    "FileNotFoundError: ",   "NotADirectoryError: ", "IsADirectoryError: ", "PermissionError: [Errno 13]"};
+// Of PyTorch: the lines after it tell each difference.
+constexpr std::string_view kForeignState = "RuntimeError: Error(s) in loading state_dict for ";
+
 LineMeaning meaning(const rendezvous::ExitStatus& status, const std::vector<std::string>& lines) {
   for (std::size_t i = lines.size(); i-- > 0;) {
     if (LineMeaning known = known_message(lines[i]); !known.text.empty()) return known;
@@ -152,6 +160,31 @@ std::string last_line_to_compare(const std::vector<std::string>& last_lines) {
   for (std::size_t i = last_lines.size(); i-- > 0;) {
     const std::string line = without_rank(printable_line(last_lines[i], rendezvous::kLastLineMax - kCutMark));
     if (line.find_first_not_of(' ') != line.npos) return line;
+  }
+  return {};
+}
+
+bool cannot_begin(const rendezvous::ExitStatus& status, const std::vector<std::string>& lines) {
+  if (status.code == 0) return false;
+  const std::string last = last_line_to_compare(lines);
+  const auto begins = [&](std::string_view with) { return last.starts_with(with); };
+  if (std::any_of(kCannotBegin.begin(), kCannotBegin.end(), begins)) return true;
+  const auto foreign = [](const std::string& line) { return without_rank(line).starts_with(kForeignState); };
+  if (std::any_of(lines.begin(), lines.end(), foreign)) return true;
+  const auto known = [&](const Known& one) {
+    return one.kind == FailureClass::start && between(last, one.before, one.after);
+  };
+  const bool by_shell =
+      (status.code == kNotRunnable || status.code == kNotFound) && !shell_message(status.code, last).empty();
+  return by_shell || std::any_of(kTable.begin(), kTable.end(), known);
+}
+
+std::string place_of_traceback(const std::vector<std::string>& lines) {
+  for (std::size_t i = lines.size(); i-- > 0;) {
+    const auto file = between(without_rank(lines[i]), "  File \"", "\"");
+    const auto number = between(lines[i], "\", line ", "");
+    if (!file || !number) continue;
+    return file->substr(file->rfind('/') + 1) + ":" + number->substr(0, number->find_first_not_of("0123456789"));
   }
   return {};
 }

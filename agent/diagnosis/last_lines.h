@@ -19,6 +19,13 @@ std::string meaning_of_lines(const rendezvous::ExitStatus& status, const std::ve
 std::optional<rendezvous::FailureClass> class_of_lines(const rendezvous::ExitStatus& status, bool progressed,
                                                        const std::vector<std::string>& last_lines);
 
+// Whether its last line says that it cannot begin: a module or file that is missing, a syntax error, a state that fits
+// no model. A restart would only repeat it, unless there has been progress. A port that is taken may be free next time.
+bool cannot_begin(const rendezvous::ExitStatus& status, const std::vector<std::string>& last_lines);
+
+// The place that the last line of a Python traceback is about: "train.py:3"; empty: none.
+std::string place_of_traceback(const std::vector<std::string>& last_lines);
+
 // For comparing two failures (Failure::last_line): the last line that is not empty, printable, at most kLastLineMax
 // bytes, without the rank that PyTorch puts before it ("[rank3]: ").
 std::string last_line_to_compare(const std::vector<std::string>& last_lines);

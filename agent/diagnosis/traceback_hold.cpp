@@ -6,8 +6,8 @@
 namespace ddprun::agent {
 namespace {
 
-// First lines of a Python traceback; a syntax error begins with the place.
-constexpr std::array<std::string_view, 2> kStarts = {"Traceback (most recent call last):", "  File \""};
+// First lines of a Python traceback, of a syntax error, which begins with the place, and of argparse's usage error.
+constexpr std::array<std::string_view, 3> kStarts = {"Traceback (most recent call last):", "  File \"", "usage: "};
 constexpr std::string_view kMark = "[rank";
 
 enum class Line { other, may_become, begins };

@@ -1,6 +1,5 @@
 // How long a worker may stand still in each activity, as --hang-timeout says it.
 #pragma once
-#include <algorithm>
 #include <map>
 #include <optional>
 
@@ -10,7 +9,7 @@
 namespace ddprun::agent {
 
 struct HangLimit {
-  bool off = false;
+  bool off = false;                   // nobody is ended; who is late is still found and said
   std::optional<Duration> time = {};  // empty, and not off: learned from the job
 
   friend bool operator==(const HangLimit&, const HangLimit&) = default;
@@ -23,9 +22,6 @@ struct HangLimits {
   const HangLimit& of(rendezvous::Activity activity) const {
     const auto own = named.find(activity);
     return own == named.end() ? all : own->second;
-  }
-  bool any() const {  // false: nothing is watched
-    return !all.off || std::any_of(named.begin(), named.end(), [](const auto& one) { return !one.second.off; });
   }
   friend bool operator==(const HangLimits&, const HangLimits&) = default;
 };

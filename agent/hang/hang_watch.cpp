@@ -14,6 +14,8 @@ constexpr std::chrono::milliseconds kLateMax{750};  // a look that comes later t
 constexpr std::chrono::seconds kStepPartFloor{2}, kSaveFloor{30};
 constexpr std::chrono::minutes kUnknown{10};
 constexpr std::chrono::seconds kNewsEvery{10};
+constexpr std::chrono::minutes kPatience{1}, kPatienceMax{10};  // where phases are inferred
+constexpr int kKnownPlaceFactor = 10;
 constexpr std::uint64_t kWarmUpSteps = 10;
 constexpr std::size_t kPartsKept = 256, kStepsKept = 64, kSavesKept = 8;
 constexpr int kStepFactor = 3, kPartFactor = 2, kSaveFactor = 5;
@@ -61,7 +63,7 @@ void HangWatch::begin_round(int workers, int world_size, const rendezvous::Learn
   told_ = {};
   news_at_.reset();
   workers_.clear();
-  for (int local_rank = 0; local_rank < workers; ++local_rank) workers_[local_rank].since = now;
+  for (int local_rank = 0; local_rank < workers; ++local_rank) workers_[local_rank] = {.since = now, .saved_at = now};
   steps_before_round_ = steps_;
   last_look_.reset();
   next_look_ = now + kLookEvery;
@@ -96,6 +98,7 @@ void HangWatch::learn(Worker& worker, const WorkerSight& seen, TimePoint now) {
   const bool goes_on = seen.at == worker.sight.at;
   if (goes_on) return;
   const Activity was = worker.sight.activity;
+  if (was == Activity::save) worker.saved_at = now;
   took_[was].add(worker.age, saves_or_evaluates(was) ? kSavesKept : kPartsKept);
 }
 
@@ -119,7 +122,7 @@ void HangWatch::look(const std::map<int, WorkerSight>& workers, TimePoint now) {
     learn(worker, seen, now);
     if (seen.at && *seen.at > worker.since) worker.since = *seen.at;
     worker.since += std::min(seen.starved, since_last_look * 3 / 4);
-    if (seen.traced) worker.since = now;
+    if (seen.traced || worker.since > now) worker.since = now;
     worker.sight = seen;
     worker.age = now - worker.since;
     const auto limit = seen.at ? limit_of(seen.activity, seen.beats) : std::nullopt;
@@ -166,8 +169,30 @@ std::optional<Duration> HangWatch::median_step() const {
 
 std::optional<Duration> HangWatch::limit_of(Activity activity, bool beats) const {
   const HangLimit& limit = limits_.of(activity);
+  return limit.time && !limit.off ? limit.time : learned_limit(activity, beats);
+}
+
+std::optional<Duration> HangWatch::patience(int local_rank, bool known_place) const {
+  const auto found = workers_.find(local_rank);
+  if (found == workers_.end()) return {};
+  const Worker& worker = found->second;
+  const HangLimit& limit = limits_.of(worker.sight.activity);
   if (limit.off) return {};
-  return limit.time ? limit.time : learned_limit(activity, beats);
+  std::optional<Duration> time = limit_of(worker.sight.activity, worker.sight.beats);
+  if (time && worker.sight.inferred && !limit.time)
+    time = std::max(*time, std::clamp<Duration>(lost_by_restart(worker), kPatience, kPatienceMax));
+  return time && known_place ? scaled(kKnownPlaceFactor, *time) : time;
+}
+
+Duration HangWatch::lost_by_restart(const Worker& worker) const {
+  const auto start = took_.find(Activity::start);
+  const auto longest = start == took_.end() ? std::nullopt : start->second.quantile(kAll);
+  return longest.value_or(Duration::zero()) + (worker.since - worker.saved_at);
+}
+
+Duration HangWatch::age(int local_rank) const {
+  const auto worker = workers_.find(local_rank);
+  return worker == workers_.end() ? Duration::zero() : worker->second.age;
 }
 
 // A program without beats may evaluate or save between two steps and not tell.

@@ -11,6 +11,9 @@
 // start five times the longest part of an earlier one, and at least ten minutes, as anything that has not been seen
 // yet. The end has no limit. Fewer ranks than before may have more to do each: until ten steps of the round are done,
 // the limits of a step's parts grow in proportion.
+//
+// These limits say when a worker is late, which is looked into and said. When it is ended is another question: where
+// the program's phases are only inferred a pause may be anything, so it is compared with what a restart would cost.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -30,7 +33,8 @@ namespace ddprun::agent {
 struct WorkerSight {
   rendezvous::Activity activity = rendezvous::Activity::start;
   std::string collective = {};
-  bool beats = false;  // it tells loading, computing and waiting apart
+  bool beats = false;     // it tells loading, computing and waiting apart
+  bool inferred = false;  // Progress::inferred
   std::optional<std::uint64_t> step = {};
   std::uint64_t steps_done = 0;      // in this round
   Duration in_steps = {};            // spent in load, compute and wait in this round
@@ -59,8 +63,12 @@ class HangWatch {
   // Overdue by the last look. `rank`s are local.
   std::vector<rendezvous::Standing> standings() const;
   TimePoint next_look() const { return next_look_; }
-  // Empty: never.
+  // When a worker is late. Empty: never.
   std::optional<Duration> limit_of(rendezvous::Activity activity, bool beats) const;
+  // How long it may stand still before it is ended. `known_place`: one was ended there before, in vain. Empty: for
+  // ever.
+  std::optional<Duration> patience(int local_rank, bool known_place) const;
+  Duration age(int local_rank) const;  // since its last report
   std::optional<Duration> median_step() const;
 
   rendezvous::LearnedTimes learned() const;
@@ -76,6 +84,7 @@ class HangWatch {
     bool overdue = false;
     std::optional<TimePoint> counted_from = {};  // steps are counted from here
     std::uint64_t counted_steps = 0;
+    TimePoint saved_at = {};  // the end of its last save, or the round's begin
   };
   struct Window {  // of the times that something took
     std::deque<Duration> last = {};
@@ -88,6 +97,7 @@ class HangWatch {
   void take_longer(const rendezvous::LearnedTimes& learned);
   double growth() const;  // of the limits of a step's parts
   bool is_unlike_restored() const;
+  Duration lost_by_restart(const Worker& worker) const;
   std::optional<Duration> learned_limit(rendezvous::Activity activity, bool beats) const;
 
   HangLimits limits_;

@@ -47,6 +47,7 @@ WorkerSight sight_of(const Progress& progress) {
   return {.activity = activity_of(progress),
           .collective = progress.beat ? progress.beat->collective : "",
           .beats = progress.beat && (progress.beat->waits > 0 || progress.beat->load.count() > 0),
+          .inferred = progress.inferred,
           .step = progress.step,
           .steps_done = progress.steps_done,
           .in_steps = progress.beat ? progress.beat->load + progress.beat->compute + progress.beat->wait : Duration(),

@@ -14,42 +14,41 @@ namespace {
 constexpr std::chrono::milliseconds kTellEvery{500};  // some become overdue just after the first
 constexpr std::chrono::seconds kStandsStill{1};
 constexpr std::chrono::seconds kStacksLimit{5}, kLastStacksLimit{1};
-constexpr std::size_t kStandingMax = 8;    // of which stacks are taken before they are ended
-constexpr std::size_t kSuspectsMax = 64;   // of which stacks are taken before their standings are told
-constexpr std::chrono::seconds kFresh{8};  // older stacks are taken again
+constexpr std::size_t kStandingMax = 8;   // of which stacks are taken before they are ended
+constexpr std::size_t kSuspectsMax = 64;  // of which stacks are taken before their standings are told
+constexpr std::chrono::seconds kFresh{
+    8};  // older stacks are taken again; of one that stands for long after an eighth of that time
+constexpr int kFreshShare = 8;
 
 }  // namespace
 
 WorkerWatch::WorkerWatch(asio::io_context& io, HangLimits limits, WorkersSeen workers, Hooks hooks)
-    : on_(limits.any()),
-      workers_(std::move(workers)),
-      hooks_(std::move(hooks)),
-      hangs_(std::move(limits)),
-      timer_(io),
-      io_(io) {}
+    : workers_(std::move(workers)), hooks_(std::move(hooks)), hangs_(std::move(limits)), timer_(io), io_(io) {}
 
 void WorkerWatch::start(std::vector<std::string> environment) {
   stacks_.emplace(io_, StackOptions{.environment = std::move(environment)});
 }
 
 void WorkerWatch::begin_round(const rendezvous::Seat& seat) {
-  round_ = seat.round;
-  first_rank_ = seat.first_rank;
+  seat_ = seat;
   suspended_ = false;  // none of its workers is stopped
   stacks_taken_.clear();
   known_stacks_.clear();
   told_.clear();
+  stand_.clear();
   hung_.reset();
 }
 
 void WorkerWatch::workers_run(const rendezvous::Seat& seat) {
   hangs_.begin_round(seat.workers, seat.world_size, seat.learned, Clock::now());
+  workers_run_at_ = Clock::now();
   watch();
 }
 
 void WorkerWatch::watch() {
-  if (!on_ || !hooks_.running_round()) return;
+  if (!hooks_.running_round()) return;
   look();
+  forget_moving();
   const TimePoint now = Clock::now();
   if (hangs_.any_overdue() && now - standings_sent_ >= kTellEvery) {
     standings_sent_ = now;
@@ -89,17 +88,17 @@ std::vector<rendezvous::Standing> WorkerWatch::standings() const {
       one.collective = known->top->collective;
     }
     one.paused |= suspended_;
-    one.rank += first_rank_;
+    one.rank += seat_.first_rank;
   }
   for (const int local_rank : workers_.ended_well())
-    out.push_back({.rank = first_rank_ + local_rank, .activity = rendezvous::Activity::ended});
+    out.push_back({.rank = seat_.first_rank + local_rank, .activity = rendezvous::Activity::ended});
   return out;
 }
 
 // A program may not tell that it waits in a collective: its stack shows it. So whoever is late and does not wait is
 // looked at first, all of them at once.
 void WorkerWatch::tell_standings() {
-  if (round_ == 0 || takes_stacks_for_round_ == round_) return;
+  if (seat_.round == 0 || takes_stacks_for_round_ == seat_.round) return;
   if (suspended_) return send_standings();  // nobody is late, and what is seen now says nothing about later
   std::vector<int> suspects;
   std::vector<pid_t> pids;
@@ -119,9 +118,9 @@ void WorkerWatch::tell_standings() {
     stopped.push_back(process_state(pids.back()).letter == 'T');
   }
   if (suspects.empty() || stacks_->busy()) return send_standings();
-  takes_stacks_for_round_ = round_;
+  takes_stacks_for_round_ = seat_.round;
   stacks_->take(pids, kStacksLimit,
-                [this, suspects, since, stopped, round = round_](const std::vector<ProcessStacks>& stacks) {
+                [this, suspects, since, stopped, round = seat_.round](const std::vector<ProcessStacks>& stacks) {
                   takes_stacks_for_round_ = 0;
                   if (hooks_.running_round() != round) return;
                   for (std::size_t i = 0; i < suspects.size(); ++i)
@@ -134,7 +133,8 @@ void WorkerWatch::tell_standings() {
 const WorkerWatch::KnownStacks* WorkerWatch::known_stacks(int local_rank) const {
   const auto known = known_stacks_.find(local_rank);
   if (known == known_stacks_.end() || known->second.since != hangs_.last_report(local_rank)) return nullptr;
-  return Clock::now() - known->second.at < kFresh ? &known->second : nullptr;
+  const Duration fresh = std::max<Duration>(kFresh, hangs_.age(local_rank) / kFreshShare);
+  return Clock::now() - known->second.at < fresh ? &known->second : nullptr;
 }
 
 // Those that could not be had are tried again.
@@ -147,7 +147,7 @@ void WorkerWatch::send_standings() {
   std::vector<rendezvous::Standing> all = standings();
   told_.clear();
   for (const rendezvous::Standing& one : all) {
-    const int local_rank = one.rank - first_rank_;
+    const int local_rank = one.rank - seat_.first_rank;
     told_[local_rank] = {hangs_.last_report(local_rank), one.activity == rendezvous::Activity::wait};
   }
   hooks_.tell_standings(std::move(all));
@@ -164,8 +164,8 @@ void WorkerWatch::suspend(bool suspended) {
 
 // First of all its stack is taken, if it is not known.
 void WorkerWatch::blame(int round, int rank, const std::string& text, bool of_all) {
-  if (round_ != round || hooks_.running_round() != round) return;
-  const int local_rank = rank - first_rank_;
+  if (seat_.round != round || hooks_.running_round() != round) return;
+  const int local_rank = rank - seat_.first_rank;
   const std::map<int, pid_t> running = workers_.running();
   const auto worker = running.find(local_rank);
   if (worker == running.end()) return;
@@ -188,14 +188,67 @@ void WorkerWatch::on_culprits_stacks(const Blamed& blamed, const ProcessStacks& 
   if (!known_stacks(local_rank)) learn_stacks(local_rank, blamed.told.since, stacks, false);
   const auto top = top_frame(stacks);
   if (top && top->in_collective && !blamed.told.waits) return send_standings();
+  HungWorker worker{blamed.round,
+                    local_rank,
+                    blamed.text + (top ? "; " + in_words(*top) : ""),
+                    blamed.of_all,
+                    top ? top->function.substr(0, rendezvous::kPlaceMax) : "",
+                    stacks};
+  if (waits_for_it(worker, stacks, blamed.told.waits)) return;
   keep({local_rank}, {stacks});
-  hung_ = HungWorker{blamed.round, local_rank, blamed.text + (top ? "; " + in_words(*top) : ""), blamed.of_all, stacks};
+  hung_ = std::move(worker);
   hooks_.on_hung(*hung_);
+}
+
+// A stopped one does nothing at all: nothing is to be waited for.
+bool WorkerWatch::waits_for_it(const HungWorker& worker, const ProcessStacks& stacks, bool in_collective) {
+  const int local_rank = worker.local_rank;
+  const std::vector<std::string>& known = seat_.learned.hung_at;
+  const bool known_place = std::find(known.begin(), known.end(), worker.place) != known.end();
+  const std::optional<Duration> patience = hangs_.patience(local_rank, known_place);
+  const auto now = known_stacks_.find(local_rank);
+  const bool stopped = now != known_stacks_.end() && now->second.stopped;
+  Stands& stands = stand_.try_emplace(local_rank, Stands{hangs_.last_report(local_rank), worker.place}).first->second;
+  const std::string sign = in_collective ? "" : sign_of_life(local_rank, stacks);
+  if (patience && (stopped || (hangs_.age(local_rank) >= *patience && sign.empty()))) return false;
+  const bool alive = patience && hangs_.age(local_rank) >= *patience;
+  if (!stands.told && (told_places_.insert(worker.place).second || worker.place.empty())) {
+    stands.told = true;
+    hooks_.on_standing({local_rank, worker.how, patience, ""});
+  }
+  if (alive && !std::exchange(stands.told_life, true)) {
+    stands.told = true;
+    hooks_.on_standing({local_rank, worker.how, patience, sign});
+  }
+  return true;
+}
+
+std::string WorkerWatch::sign_of_life(int local_rank, const ProcessStacks& stacks) {
+  const TimePoint now = Clock::now();
+  LifeSample sample{.at = now, .functions = functions_of_main_thread(stacks), .ran = now - workers_run_at_};
+  sample.loads = hangs_.activity(local_rank) == rendezvous::Activity::load;
+  add_from_proc(workers_.running().at(local_rank), sample);
+  Stands& stands = stand_.at(local_rank);
+  stands.life.add(std::move(sample));
+  return stands.life.in_words();
+}
+
+void WorkerWatch::forget_moving() {
+  for (auto stands = stand_.begin(); stands != stand_.end();) {
+    const auto& [local_rank, one] = *stands;
+    const auto report = hangs_.last_report(local_rank);
+    if (report == one.since) {
+      ++stands;
+      continue;
+    }
+    if (one.told && report && one.since) hooks_.on_moving(local_rank, *report - *one.since);
+    stands = stand_.erase(stands);
+  }
 }
 
 // Why they stand still is lost otherwise.
 bool WorkerWatch::takes_stacks_before(std::function<bool()> then) {
-  if (round_ == 0 || !on_) return false;
+  if (seat_.round == 0) return false;
   look();
   std::vector<int> standing;
   std::vector<pid_t> pids;

@@ -18,6 +18,7 @@
 #include "agent/channel/channel_page.h"
 #include "agent/hang/hang_watch.h"
 #include "agent/hang/processor_wait.h"
+#include "agent/hang/signs_of_life.h"
 #include "agent/stacks/take_stacks.h"
 #include "agent/stacks/top_frame.h"
 #include "rendezvous/coordination/round.h"
@@ -37,7 +38,16 @@ struct HungWorker {
   int round = 0, local_rank = 0;
   std::string how;      // Failure::how
   bool of_all = false;  // Failure::of_all
+  std::string place;    // Failure::place
   ProcessStacks stacks;
+};
+
+// A worker that holds up its round, and is not ended, or not yet.
+struct StandingWorker {
+  int local_rank = 0;
+  std::string how;                        // as HungWorker's
+  std::optional<Duration> patience = {};  // until it is ended; empty: for ever
+  std::string sign = {};                  // SignsOfLife: it is not ended at all
 };
 
 class WorkerWatch {
@@ -47,6 +57,8 @@ class WorkerWatch {
     std::function<void(std::vector<rendezvous::Standing>)> tell_standings;  // of all workers here; ranks are global
     std::function<void(const rendezvous::LearnedTimes&)> tell_learned;
     std::function<void(const HungWorker&)> on_hung;
+    std::function<void(const StandingWorker&)> on_standing;
+    std::function<void(int local_rank, Duration stood)> on_moving;   // one of which on_standing was told
     std::function<void(const std::map<int, WorkerSight>&)> on_look;  // whenever the workers' pages were read
     std::function<void(const std::vector<int>& local_ranks, const std::vector<ProcessStacks>&)> keep_stacks;
   };
@@ -98,11 +110,14 @@ class WorkerWatch {
   void watch();
   void send_standings();
   void on_culprits_stacks(const Blamed& blamed, const ProcessStacks& stacks);
+  // Before it is ended: whether it stays, which is then told once.
+  bool waits_for_it(const HungWorker& worker, const ProcessStacks& stacks, bool in_collective);
+  std::string sign_of_life(int local_rank, const ProcessStacks& stacks);
+  void forget_moving();
   const KnownStacks* known_stacks(int local_rank) const;  // since its last report, some seconds old; null: none
   void learn_stacks(int local_rank, std::optional<TimePoint> since, const ProcessStacks& stacks, bool stopped);
   void keep(const std::vector<int>& local_ranks, const std::vector<ProcessStacks>& stacks);
 
-  const bool on_;  // something is watched
   const WorkersSeen workers_;
   const Hooks hooks_;
   HangWatch hangs_;
@@ -110,7 +125,8 @@ class WorkerWatch {
   asio::steady_timer timer_;
   std::optional<AsyncStacks> stacks_;
   asio::io_context& io_;
-  int round_ = 0, first_rank_ = 0;  // 0: there was none
+  rendezvous::Seat seat_ = {};  // of round 0: there was none
+  TimePoint workers_run_at_ = {};
   bool suspended_ = false;
   std::optional<HungWorker> hung_;
   TimePoint standings_sent_ = {};
@@ -118,6 +134,14 @@ class WorkerWatch {
   std::map<int, KnownStacks> known_stacks_;  // by local rank
   int takes_stacks_for_round_ = 0;           // to tell standings with them
   std::map<int, Told> told_;                 // by local rank
+  struct Stands {
+    std::optional<TimePoint> since;  // its last report
+    std::string place;
+    SignsOfLife life = {};
+    bool told = false, told_life = false;
+  };
+  std::map<int, Stands> stand_;        // by local rank: blamed, and not ended
+  std::set<std::string> told_places_;  // each is said once
 };
 
 }  // namespace ddprun::agent

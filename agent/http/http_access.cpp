@@ -32,22 +32,25 @@ std::string_view shown_token(std::string_view authorization) {
   return authorization;
 }
 
-// Nobody elsewhere can give such a name an address.
-bool is_of_this_machine(std::string_view host_and_port) {
+// Nobody elsewhere can give such a name an address. Browsers always send one.
+bool is_of_this_machine(std::string_view host_and_port, const std::string& own_name) {
   if (host_and_port.starts_with('[')) return true;  // an IPv6 address
   std::string host = lower(host_and_port.substr(0, host_and_port.find(':')));
   if (host.ends_with('.')) host.pop_back();
-  return host.find('.') == std::string::npos || host.ends_with(".localhost") || host == "localhost.localdomain" ||
-         !rendezvous::numeric_addresses(host).empty();
+  const std::string own = lower(own_name);
+  return host.empty() || host == "localhost" || host.ends_with(".localhost") || host == "localhost.localdomain" ||
+         host == own || host == own.substr(0, own.find('.')) || !rendezvous::numeric_addresses(host).empty();
 }
 
 }  // namespace
 
 std::optional<HttpResponse> refusal_of(const HttpRequest& request, const std::optional<rendezvous::Token>& token,
-                                       bool by_tls) {
+                                       const std::string& own_name, bool by_tls) {
   if (!token) {
-    if (by_tls || is_of_this_machine(request.host)) return {};
-    return http_line(421, "without --metrics-token-file only requests for localhost or an address are answered");
+    if (by_tls || is_of_this_machine(request.host, own_name)) return {};
+    return http_line(421,
+                     "without --metrics-token-file only requests for localhost, an address or this machine's own name "
+                     "are answered");
   }
   if (equal_in_constant_time(shown_token(request.authorization), token->secret())) return {};
   HttpResponse out = http_line(401, request.authorization.empty()

@@ -26,6 +26,7 @@ struct Meeting {
   // the agent at places[0].
   std::vector<rendezvous::ControlAddress> places;
   std::vector<rendezvous::Locality> whose = {};  // of each place
+  bool translated = false;           // the first one is this machine's, but its address is not: others translate it
   std::string address_problem = {};  // of the places: "192.168.1.250 is not an address of node7"; empty: none
   bool others_may_host = false;      // if no such port is free, other agents of this machine have them
   std::uint16_t control_port = 0;    // where an agent without such a place listens; 0: any free port

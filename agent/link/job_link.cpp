@@ -8,6 +8,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "agent/link/own_place.h"
+#include "agent/link/place_check.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/overloaded.h"
 #include "rendezvous/coordination/coordinator_client.h"
@@ -98,7 +99,7 @@ class JobLink : public Coordination {
     client_ = std::make_unique<rendezvous::CoordinatorClient>(
         io_,
         rendezvous::CoordinatorClient::Options{
-            meeting_.places, trust_, {meeting_.fingerprint, control_port_, {}, meeting_.instead_of}, {}, loop_stood_},
+            meeting_.places, trust_, {meeting_.fingerprint, listens_.port, {}, meeting_.instead_of}, {}, loop_stood_},
         rendezvous::CoordinatorClient::Hooks{
             [this](const rendezvous::Welcome& welcome) { connected(welcome); },
             [this](const rendezvous::ToAgent& message) { on_message(message); },
@@ -109,6 +110,7 @@ class JobLink : public Coordination {
         [this](rendezvous::NodeId node) { elect(rendezvous::NodeDead{node}); });
     lead_if_first();
     look_for_own_place();
+    if (meeting_.translated) reach_ourselves();
   }
 
   bool send(const rendezvous::FromAgent& message) override { return client_ && client_->send(message); }
@@ -131,6 +133,7 @@ class JobLink : public Coordination {
 
   void leave() override {
     own_place_.stop();
+    listens_.check.reset();
     client_.reset();  // rpc_ stays: nodes that receive its announcements can still learn of the end
     election_timer_.cancel();
   }
@@ -153,7 +156,7 @@ class JobLink : public Coordination {
     const rendezvous::Listening listening =
         at_own_place ? *at_own_place : open_listener("", meeting_.control_port, kElsewhere);
     if (own_place_.place() == 0u) first_place_.take();
-    control_port_ = listening.port;
+    listens_.port = listening.port;
     const rendezvous::PeerTrust trust{std::make_shared<rendezvous::TlsContext>(meeting_.credentials, meeting_.run_id),
                                       rendezvous::make_identity(meeting_.name, meeting_.run_id),
                                       {}};
@@ -171,7 +174,20 @@ class JobLink : public Coordination {
                        if (hooks_.on_request) hooks_.on_request(line, answer);
                      }));
         },
-        hooks_.on_ledger, copies_hook()});
+        hooks_.on_ledger, copies_hook(), meeting_.translated ? meeting_.places.front().host : ""});
+    listens_.instance = trust.own.instance;
+  }
+
+  // We know that we listen there, and some translations do not work from inside.
+  void reach_ourselves() {
+    client_->connect_to({kThisHost, listens_.port});
+    listens_.check = std::make_unique<PlaceCheck>(
+        io_, PlaceCheck::Options{meeting_.places.front(), listens_.instance, names_}, trust_,
+        [this](const std::string& why) {
+          const auto& [host, port] = meeting_.places.front();
+          hooks_.log(host + " is not an address of " + meeting_.name + ", and does not lead here so far (" + why +
+                     "): other nodes will look for this one there, at port " + std::to_string(port));
+        });
   }
 
   std::function<void(rendezvous::ReleasedPeer)> copies_hook() {
@@ -359,7 +375,7 @@ class JobLink : public Coordination {
     server_->lead({won.term, won.record, won.heard_at + rendezvous::kLease + rendezvous::kLeaseMargin, won.record_age,
                    end_.outcome},
                   won.requested_at);
-    client_->connect_to({kThisHost, control_port_});
+    client_->connect_to({kThisHost, listens_.port});
     leads_.term = won.term;
     announce_leadership(won.term);
   }
@@ -368,7 +384,7 @@ class JobLink : public Coordination {
   // lead.
   void announce_leadership(int term) {
     leads_.announcing = true;
-    rpc_->announce({term, control_port_}, other_places());
+    rpc_->announce({term, listens_.port}, other_places());
   }
 
   void stop_announcing() {
@@ -390,7 +406,11 @@ class JobLink : public Coordination {
   const std::function<Duration()> loop_stood_;
   Hooks hooks_;
   OwnPlace own_place_;
-  std::uint16_t control_port_ = 0;
+  struct {
+    std::uint16_t port = 0;
+    std::uint64_t instance = 0;         // with which the server greets
+    std::unique_ptr<PlaceCheck> check;  // of a translated place
+  } listens_;
   rendezvous::FirstPlace first_place_;
   rendezvous::Election election_;
   struct {

@@ -10,8 +10,8 @@ namespace fs = std::filesystem;
 namespace {
 
 // Fields of a stat file, counted from 1 as in proc_pid_stat(5).
-constexpr std::size_t kState = 3, kParent = 4, kSession = 6, kFlags = 9, kThreads = 20, kStartTime = 22, kResident = 24,
-                      kExitCode = 52;
+constexpr std::size_t kState = 3, kParent = 4, kSession = 6, kFlags = 9, kUserTime = 14, kSystemTime = 15,
+                      kThreads = 20, kStartTime = 22, kResident = 24, kExitCode = 52;
 constexpr std::size_t kBehindName = 3;
 
 std::vector<fs::path> entries_of(const fs::path& folder) {
@@ -31,6 +31,11 @@ unsigned long long page_size() {
   return kSize;
 }
 
+double ticks_per_second() {
+  static const auto kTicks = static_cast<double>(sysconf(_SC_CLK_TCK));
+  return kTicks;
+}
+
 }  // namespace
 
 std::optional<TaskStat> parse_task_stat(const std::string& line) {
@@ -48,6 +53,7 @@ std::optional<TaskStat> parse_task_stat(const std::string& line) {
   stat.threads = static_cast<int>(number(kThreads));
   stat.start_time = static_cast<unsigned long long>(number(kStartTime));
   stat.resident_bytes = static_cast<unsigned long long>(number(kResident)) * page_size();
+  stat.cpu_s = static_cast<double>(number(kUserTime) + number(kSystemTime)) / ticks_per_second();
   stat.wait_status = static_cast<int>(number(kExitCode));
   return stat;
 }
@@ -73,6 +79,23 @@ pid_t tracer_of(const fs::path& entry) {
   const std::string status = file_content(entry / "status");
   const char* tracer = status_value(status, "TracerPid");
   return tracer ? static_cast<pid_t>(std::strtol(tracer, nullptr, 10)) : 0;
+}
+
+unsigned long long bytes_moved(const fs::path& entry) {
+  const std::string io = "\n" + file_content(entry / "io");
+  unsigned long long all = 0;
+  for (const char* name : {"rchar", "wchar"})
+    if (const char* value = status_value(io, name)) all += std::strtoull(value, nullptr, 10);
+  return all;
+}
+
+std::optional<uid_t> user_of(const fs::path& entry) {
+  const std::string status = file_content(entry / "status");
+  const char* real = status_value(status, "Uid");
+  if (!real) return {};
+  char* effective = nullptr;
+  std::strtoul(real, &effective, 10);
+  return static_cast<uid_t>(std::strtoul(effective, nullptr, 10));
 }
 
 bool is_pending(const fs::path& entry, int signal) {

@@ -20,6 +20,7 @@ struct TaskStat {
   int threads = 0;
   unsigned long long start_time = 0;  // clock ticks since boot, of our time namespace
   unsigned long long resident_bytes = 0;
+  double cpu_s = 0;     // that all its threads have used
   int wait_status = 0;  // as wait() would give it, for an ending process; 0 also if not readable
 
   bool is_kernel_thread() const { return flags & 0x00200000; }  // PF_KTHREAD
@@ -36,6 +37,10 @@ std::optional<TaskStat> task_stat(const std::filesystem::path& entry);
 std::optional<TaskStat> task_stat(pid_t pid);
 // The process that traces it, as a debugger does; 0: none.
 pid_t tracer_of(const std::filesystem::path& entry);
+// Read and written by system calls, also from memory. 0: not readable.
+unsigned long long bytes_moved(const std::filesystem::path& entry);
+// Its effective user. (The owner of /proc/<pid> is root, if the process is not dumpable.)
+std::optional<uid_t> user_of(const std::filesystem::path& entry);
 // Whether the signal was sent to this one thread and is still pending.
 bool is_pending(const std::filesystem::path& entry, int signal);
 

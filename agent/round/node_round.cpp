@@ -87,7 +87,7 @@ void NodeRound::open_store() {
 void NodeRound::take_seat(const rendezvous::Seat& seat, Coordination& coordination) {
   if (seat.workers != options_.workers) change_workers(seat.workers);
   seat_ = seat;
-  if (options_.store_proxy) store_.open_proxy(seat, coordination);
+  if (store_.is_through_agents(seat)) store_.open_proxy(seat, coordination);
   memory_.take_seat(seat);
 }
 

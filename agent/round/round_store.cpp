@@ -7,7 +7,6 @@
 #include <asio/post.hpp>
 
 #include "rendezvous/coordination/coordinator_server.h"
-#include "rendezvous/peer/loopback.h"
 
 namespace ddprun::agent {
 namespace {
@@ -35,11 +34,10 @@ void RoundStore::open() {
                                     .own_user_only = !options_.store_for_any_user,
                                     .log = hooks_.print,
                                     .begins_later = true};
-  if (options_.store_proxy) store.address = kLoopback;
+  if (options_.store_proxy || options_.store_through_agents) store.address = kLoopback;
   store_ = std::make_unique<rendezvous::Server>(store);
   last_port_ = store_->port();
   begins_with_first_client() ? await_first_client() : begin();
-  check_reach();
 }
 
 // Many programs on one node never ask their store: then it needs no thread. While a template forks workers our loop
@@ -74,7 +72,6 @@ void RoundStore::begin() {
 void RoundStore::close() {
   timer_.cancel();
   first_client_.reset();
-  reach_.reset();
   dialer_.reset();
   proxy_.reset();
   if (store_) earlier_.requests = counts().requests;
@@ -88,14 +85,6 @@ rendezvous::Server::Counts RoundStore::counts() const {
   out.connections = now.connections;
   for (std::size_t op = 0; op < out.requests.size(); ++op) out.requests[op] += now.requests[op];
   return out;
-}
-
-// With several nodes, how the others reach the store is not checked here.
-void RoundStore::check_reach() {
-  if (options_.several_nodes || rendezvous::is_loopback(options_.master_host)) return;
-  const rendezvous::ControlAddress store{options_.master_host, store_->port()};
-  reach_ = std::make_unique<StoreReach>(io_, std::make_shared<rendezvous::Resolver>(io_), store,
-                                        [this, store](const auto& why) { hooks_.on_out_of_reach(store, why); });
 }
 
 void RoundStore::open_proxy(const rendezvous::Seat& seat, Coordination& coordination) {
@@ -122,7 +111,7 @@ void RoundStore::lost(int round, const std::string& why) {
 }
 
 rendezvous::Seat RoundStore::seat_for_workers(rendezvous::Seat seat) const {
-  if (!options_.several_nodes || !options_.store_proxy) return seat;
+  if (!is_through_agents(seat)) return seat;
   seat.master_host = kLoopback;
   seat.master_port = proxy_ ? proxy_->port() : store_->port();
   return seat;

@@ -13,7 +13,6 @@
 
 #include "agent/link/coordination.h"
 #include "agent/round/round_options.h"
-#include "agent/round/store_reach.h"
 #include "rendezvous/coordination/round.h"
 #include "rendezvous/store/proxy/store_proxy.h"
 #include "rendezvous/store/server.h"
@@ -24,8 +23,6 @@ class RoundStore {
  public:
   struct Hooks {
     std::function<void(const std::string& line)> print;  // from any thread: "refused a client on this machine: ..."
-    // Called repeatedly: the workers of a job with one node cannot reach this address, where they are told to meet.
-    std::function<void(const rendezvous::ControlAddress& store, const std::string& why)> on_out_of_reach;
     // The proxy lost the round's store a lease ago.
     std::function<void(int round, const std::string& why)> on_lost;
   };
@@ -36,12 +33,16 @@ class RoundStore {
   // Error if no port can be bound.
   void open();
   void close();
-  // With --store-proxy, before the round is confirmed, so that no worker waits for it. A lost store disconnects all its
-  // clients; the coordinator decides what happens to the round.
+  // Where it is reached through the agents, before the round is confirmed, so that no worker waits for it. A lost store
+  // disconnects all its clients; the coordinator decides what happens to the round.
   void open_proxy(const rendezvous::Seat& seat, Coordination& coordination);
   // Of this store and the earlier ones on this node.
   rendezvous::Server::Counts counts() const;
-  std::uint16_t port() const { return store_ ? store_->port() : std::uint16_t{0}; }  // of our own
+  // Of our own, for other nodes; 0: they reach it through the agents.
+  std::uint16_t port() const { return store_ && !options_.store_through_agents ? store_->port() : std::uint16_t{0}; }
+  bool is_through_agents(const rendezvous::Seat& seat) const {
+    return options_.several_nodes && (options_.store_proxy || seat.master_port == 0);
+  }
   // The seat with the store's address for the workers.
   rendezvous::Seat seat_for_workers(rendezvous::Seat seat) const;
 
@@ -49,7 +50,6 @@ class RoundStore {
   bool begins_with_first_client() const;
   void await_first_client();
   void begin();
-  void check_reach();
   void lost(int round, const std::string& why);
 
   asio::io_context& io_;
@@ -61,7 +61,6 @@ class RoundStore {
   std::unique_ptr<rendezvous::Server> store_;                   // of the current or the next round
   std::optional<asio::posix::stream_descriptor> first_client_;  // can be read when it has come
   bool told_of_thread_ = false;
-  std::unique_ptr<StoreReach> reach_;              // if workers are told a name or address of ours
   std::unique_ptr<rendezvous::StoreProxy> proxy_;  // to the round's store on another node
   std::unique_ptr<rendezvous::StoreDialer> dialer_;
 };

@@ -40,6 +40,7 @@ struct WorkerCommand {
   int cgroup_fd = -1;                  // cgroup.h; -1: ours
   int snapshot_memory_fd = -1;         // SnapshotMemory; -1: none
   int copy_memory_fd = -1;             // CopyMemory; -1: none
+  std::string typed = {};              // the name with its arguments, as words of a shell
   bool in_process = false;             // a worker that has lost a peer may wait for the next round
 };
 
@@ -117,6 +118,7 @@ class WorkerGroup {
   bool all_finished(TimePoint now);
   // The process of a worker that has not been reaped.
   std::optional<pid_t> running(int local_rank) const;
+  int world_size() const { return seat_.world_size; }
   int rank_of(int local_rank) const { return seat_.first_rank + local_rank; }
   const std::map<int, WorkerRecord>& records() const { return records_; }  // by local rank
 

@@ -166,6 +166,20 @@ std::optional<TopFrame> top_frame(const ProcessStacks& stacks) {
   return top;
 }
 
+std::vector<std::string> functions_of_main_thread(const ProcessStacks& stacks) {
+  std::vector<std::string> out;
+  const std::vector<PythonThread> threads = parse_python_stacks(stacks.python);
+  if (const PythonThread* const python = main_thread(threads, stacks.pid)) {
+    for (const PythonFrame& frame : python->frames) out.push_back(frame.file + ":" + frame.function);
+    return out;
+  }
+  const ThreadStack* const native = main_thread(stacks);
+  for (const StackFrame& frame : native ? native->frames : std::vector<StackFrame>())
+    if (!is_system(frame) && !starts_with_any(file_name(frame.module), {"python", "libpython"}))
+      out.push_back(frame.function);
+  return out;
+}
+
 std::string in_words(const TopFrame& frame) {
   if (!frame.in_collective) return "in " + frame.function;
   const bool is_vowel = std::string_view("aeiou").find(frame.collective.substr(0, 1)) != std::string_view::npos;

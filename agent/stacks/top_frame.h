@@ -2,6 +2,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "agent/stacks/process_stacks.h"
 
@@ -18,6 +19,10 @@ struct TopFrame {
 
 // Python's functions count before native ones. Empty: the main thread has no frames.
 std::optional<TopFrame> top_frame(const ProcessStacks& stacks);
+
+// By which one sees whether it gets on: the innermost first, Python's if they are known, without those of an
+// interpreter and of what everything waits in. Empty: none is known.
+std::vector<std::string> functions_of_main_thread(const ProcessStacks& stacks);
 
 // "in evaluate (train.py:40)", "in an allreduce, called by evaluate (train.py:40)"
 std::string in_words(const TopFrame& frame);

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "rendezvous/base/spelling.h"
 #include "rendezvous/coordination/round.h"
 
 namespace ddprun::agent {
@@ -16,7 +17,7 @@ constexpr int kNodesMax = 1 << 20;
 constexpr std::size_t kPlainMax = rendezvous::kActTextMax;
 
 std::string text_at(const json& object, const char* name) {
-  return object.contains(name) && object[name].is_string() ? object[name].get<std::string>() : "";
+  return object.contains(name) && object[name].is_string() ? visible(object[name].get<std::string>()) : "";
 }
 
 int number_at(const json& object, const char* name) {

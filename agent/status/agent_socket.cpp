@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <optional>
+#include <random>
 #include <sstream>
 #include <utility>
 
@@ -17,6 +18,8 @@ namespace ddprun::agent {
 namespace {
 
 constexpr const char* kPrefix = "ddprun/";
+constexpr const char* kListens = " 00010000 ";  // the column of flags: __SO_ACCEPTCON
+constexpr int kNamesTried = 4;
 constexpr std::size_t kRequestBytesMax = 1024;
 constexpr std::chrono::seconds kRequestLimit{2};  // for its line to come
 constexpr std::chrono::seconds kReplyLimit{10};   // for the reply to be read
@@ -37,14 +40,15 @@ std::string socket_name(const AgentAddress& address) {
          address.run_id.substr(0, kNamedRunIdMax);
 }
 
-// A line's last column is the name; the kernel shows a leading NUL as '@'.
+// A line's last column is the name; the kernel shows a leading NUL as '@'. Connections have the name, too, in lines of
+// their own, with other flags.
 std::vector<AgentAddress> listening_agents(const std::string& table) {
   std::vector<AgentAddress> out;
   std::istringstream lines(table);
   const std::string begins = std::string(" @") + kPrefix;
   for (std::string line; std::getline(lines, line);) {
     const std::size_t at = line.find(begins);
-    if (at == line.npos) continue;
+    if (at == line.npos || line.find(kListens) > at) continue;
     const char* user = line.c_str() + at + begins.size();
     char* end = nullptr;
     AgentAddress address;
@@ -53,8 +57,7 @@ std::vector<AgentAddress> listening_agents(const std::string& table) {
     address.agent = static_cast<pid_t>(std::strtol(end + 1, &end, 10));
     if (*end != '/') continue;
     address.run_id = end + 1;
-    const bool known = !out.empty() && out.back().agent == address.agent;  // its connections have lines of their own
-    if (!known) out.push_back(std::move(address));
+    out.push_back(std::move(address));
   }
   return out;
 }
@@ -99,12 +102,15 @@ class AgentSocket::Session : public std::enable_shared_from_this<Session> {
   std::string text_;
 };
 
-AgentSocket::AgentSocket(asio::io_context& io, const AgentAddress& own, OnRequest on_request)
+AgentSocket::AgentSocket(asio::io_context& io, AgentAddress own, OnRequest on_request)
     : acceptor_(io), retry_timer_(io), user_(own.user), on_request_(std::move(on_request)) {
-  const asio::local::stream_protocol::endpoint place(std::string(1, '\0') + socket_name(own));
   std::error_code error;
-  acceptor_.open(place.protocol(), error);
-  if (!error) acceptor_.bind(place, error);
+  acceptor_.open(asio::local::stream_protocol(), error);
+  for (int i = 0; i < kNamesTried && acceptor_.is_open(); ++i) {
+    acceptor_.bind(std::string(1, '\0') + socket_name(own), error);
+    if (error != asio::error::address_in_use) break;
+    own.agent = static_cast<pid_t>(std::random_device()() >> 1);  // not to be guessed, so not to be taken before
+  }
   if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
   if (!error) accept();
 }

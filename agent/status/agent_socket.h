@@ -15,7 +15,7 @@
 namespace ddprun::agent {
 
 // "ddprun/<uid>/<agent's pid>/<run id>", without the leading NUL. A run id is cut to 64 bytes, as a name has at most
-// 107.
+// 107. Anybody may take any name: what it says is no proof, and the pid may be of another pid namespace.
 constexpr std::size_t kNamedRunIdMax = 64;
 struct AgentAddress {
   uid_t user = 0;
@@ -23,7 +23,7 @@ struct AgentAddress {
   std::string run_id;
 };
 std::string socket_name(const AgentAddress& address);
-// The agents that listen on this machine, from the text of /proc/net/unix.
+// The names that somebody listens at, from the text of /proc/net/unix.
 std::vector<AgentAddress> listening_agents(const std::string& table);
 
 // What may be asked: a line.
@@ -40,8 +40,9 @@ class AgentSocket {
     std::string by = {};
   };
   using OnRequest = std::function<void(const Request&, Reply)>;
-  // `on_request` is called from the loop; the reply may come later, once. If the name cannot be taken, nobody can ask.
-  AgentSocket(asio::io_context& io, const AgentAddress& own, OnRequest on_request);
+  // `on_request` is called from the loop; the reply may come later, once. If another has the name, the agent takes one
+  // with another number; without any, nobody can ask.
+  AgentSocket(asio::io_context& io, AgentAddress own, OnRequest on_request);
 
  private:
   class Session;

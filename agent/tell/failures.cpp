@@ -17,18 +17,22 @@
 namespace ddprun::agent {
 
 // Our own workers are signalled already, and heartbeats have a thread.
-rendezvous::WorkerFailed Failures::describe(rendezvous::Failure failure, std::optional<bool> progressed, bool lived,
+rendezvous::WorkerFailed Failures::describe(rendezvous::Failure failure, const RoundSoFar& round,
                                             const std::optional<OutputWatch::Finding>& found) {
   if (needs_last_lines(failure.status)) {
     const MayWait for_the_last_line;
     pipes_.await_end(failure.round, failure.rank, kLastOutputWait);
   }
-  if (!progressed && failure.status.code)
+  const bool has_progressed = round.progressed.value_or(round.lived);
+  if (!round.progressed && failure.status.code)
     failure.last_line = last_line_to_compare(pipes_.last_lines(failure.round, failure.rank));
-  failure.kind = reporter_.class_of(failure, progressed.value_or(lived));
+  failure.cannot_begin =
+      !has_progressed && cannot_begin(failure.status, pipes_.last_lines(failure.round, failure.rank));
+  failure.kind = reporter_.class_of(failure, has_progressed);
   if (failure.status.by_output && found && found->rule.silent) failure.kind = rendezvous::FailureClass::hang;
   last_ = failure;
-  return {failure, progressed, rule_for(failure, found)};
+  round_of_last_ = round;
+  return {failure, round.progressed, rule_for(failure, found)};
 }
 
 bool Failures::by_lost_reader(const rendezvous::Failure& failure) const {

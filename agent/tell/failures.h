@@ -20,11 +20,11 @@ class Failures {
   Failures(LogPipes& pipes, Reporter& reporter, std::vector<rendezvous::FailureRule> rules)
       : pipes_(pipes), reporter_(reporter), rules_(std::move(rules)) {}
 
-  // `failure` with what its rank has printed; waits a moment for the last of it. `progressed`: WorkerFailed's.
-  // `lived`: the round has run for long enough to count as progress. `found`: in the round's output.
-  rendezvous::WorkerFailed describe(rendezvous::Failure failure, std::optional<bool> progressed, bool lived,
+  // `failure` with what its rank has printed; waits a moment for the last of it. `found`: in the round's output.
+  rendezvous::WorkerFailed describe(rendezvous::Failure failure, const RoundSoFar& round,
                                     const std::optional<OutputWatch::Finding>& found);
   const std::optional<rendezvous::Failure>& last() const { return last_; }
+  const RoundSoFar& round_of_last() const { return round_of_last_; }
   // It wrote to the console, which nobody reads any more.
   bool by_lost_reader(const rendezvous::Failure& failure) const;
 
@@ -37,6 +37,7 @@ class Failures {
   Reporter& reporter_;
   const std::vector<rendezvous::FailureRule> rules_;
   std::optional<rendezvous::Failure> last_;
+  RoundSoFar round_of_last_;
 };
 
 }  // namespace ddprun::agent

@@ -12,6 +12,7 @@
 #include "agent/diagnosis/evidence.h"
 #include "agent/diagnosis/failure_report.h"
 #include "agent/diagnosis/last_lines.h"
+#include "agent/hang/worker_watch.h"
 #include "agent/process/exit_status.h"
 #include "agent/process/process_state.h"
 #include "agent/process/regular_file.h"
@@ -223,6 +224,22 @@ void Reporter::hang_found(int local_rank, const std::string& how, const ProcessS
   if (!why.empty()) pipes_.print("ddprun: " + why + "\n");
 }
 
+void Reporter::stands_still(const StandingWorker& worker) {
+  const std::string rank = "ddprun: rank " + std::to_string(workers_.rank_of(worker.local_rank));
+  if (!worker.sign.empty())
+    return pipes_.print(rank + " has stood still for " + seconds(*worker.patience) + " s, but " + worker.sign +
+                        ": it is not ended (--hang-timeout SECONDS ends it).\n");
+  pipes_.print(rank + " stands still: it " + worker.how + ". " +
+               (worker.patience ? "It is ended after " + seconds(*worker.patience) + " s (--hang-timeout).\n"
+                                : "Nobody is ended (--hang-timeout off).\n"));
+}
+
+void Reporter::goes_on(int local_rank, Duration stood) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f s", std::chrono::duration<double>(stood).count());
+  pipes_.print("ddprun: rank " + std::to_string(workers_.rank_of(local_rank)) + " goes on after " + text + ".\n");
+}
+
 void Reporter::pace_changed(const rendezvous::ReportPace& report) {
   if (report.change.kind != rendezvous::PaceChange::Kind::straggler) return;
   pipes_.print("ddprun: " + in_words(report.change, report.host) + (report.then.empty() ? "" : "; " + report.then) +
@@ -279,11 +296,16 @@ std::string Reporter::held_back(const rendezvous::Failure& failure) const {
   return printable_line(last_line_to_compare(lines), kReasonMax);
 }
 
-void Reporter::restarting(const rendezvous::Failure& failure, const std::string& reason) {
+// Of a program without a channel nobody knows whether a restart helps: the first time it is said how to have none.
+void Reporter::restarting(const rendezvous::Failure& failure, const std::string& reason, const RoundSoFar& round) {
+  const bool is_first = !std::exchange(has_restarted_, true);
+  std::string next = reason;
+  if (round.nothing_saved) next += "; no snapshot yet: it begins again";
+  if (is_first && !round.progressed) next += " (--max-restarts 0: none)";
   const TimePoint started_at = workers_.records().at(failure.local_rank).started_at;
   const std::string why = held_back(failure);
   pipes_.print("ddprun: " + headline(failure, notice_of(failure).at - started_at) + (why.empty() ? "" : ": " + why) +
-               "; " + reason + ".\n");
+               "; " + next + ".\n");
 }
 
 std::string Reporter::failed(const rendezvous::Outcome& outcome) {
@@ -340,11 +362,6 @@ void Reporter::only_here(const std::string& host, const std::string& option) {
                " with an address that all of them can reach.\n");
 }
 
-void Reporter::store_out_of_reach(const std::string& host, std::uint16_t port, const std::string& why) {
-  pipes_.print("ddprun: the workers cannot reach the store at " + host + ":" + std::to_string(port) +
-               " (--master-addr): " + why + ". A job with one node needs no --master-addr.\n");
-}
-
 FailureReport Reporter::report_of(const rendezvous::Outcome& outcome) const {
   const rendezvous::Failure& failure = *outcome.cause;
   const WorkerRecord& record = workers_.records().at(failure.local_rank);
@@ -358,9 +375,13 @@ FailureReport Reporter::report_of(const rendezvous::Outcome& outcome) const {
   report.core = core_in_words(failure, record);
   if (const std::string content = error_content(record); !content.empty()) report.error = error_in(content);
   if (layout_.keeps_logs()) report.log = (record.stderr_log.empty() ? record.folder : record.stderr_log).string();
+  report.world_size = workers_.world_size();
   for (const auto& [local_rank, other] : workers_.records())
     if (local_rank != failure.local_rank && other.status)
-      report.others.push_back({workers_.rank_of(local_rank), *other.status});
+      report.others.push_back({workers_.rank_of(local_rank), *other.status,
+                               *other.status == failure.status && last_line_to_compare(pipes_.last_lines(
+                                                                      failure.round, workers_.rank_of(local_rank))) ==
+                                                                      last_line_to_compare(report.last_lines)});
   return report;
 }
 

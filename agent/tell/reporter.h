@@ -30,9 +30,17 @@ namespace ddprun::agent {
 
 struct Clues;
 struct FailureReport;
+struct StandingWorker;
+
+// What is known of a round when a worker fails.
+struct RoundSoFar {
+  std::optional<bool> progressed = {};  // WorkerFailed's
+  bool lived = false;                   // it has run for long enough to count as progress
+  bool nothing_saved = false;           // WorkerChannels'
+};
 
 struct ReporterOptions {
-  std::string program;              // as the user typed it
+  std::string program;              // as the user typed it, with its arguments
   std::string program_path;         // what is exec'd
   std::string host;                 // this machine's name
   std::string own_error_file = {};  // gets the job's error, as torchrun's TORCHELASTIC_ERROR_FILE; empty: no file
@@ -78,6 +86,9 @@ class Reporter {
   void timer_expired(int local_rank, const ExpiredTimer& timer);
   // A worker holds up the round: `how` as in Failure.
   void hang_found(int local_rank, const std::string& how, const ProcessStacks& stacks);
+  // It does so and is not ended, or not yet.
+  void stands_still(const StandingWorker& worker);
+  void goes_on(int local_rank, Duration stood);
   // Prints a straggler, once; the rest is for the event log.
   void pace_changed(const rendezvous::ReportPace& report);
   // What somebody has done to the job by `ddprun ctl`. A new round says by whom itself.
@@ -89,7 +100,7 @@ class Reporter {
   void noticed(const rendezvous::Failure& failure);  // the round's first failure
   // Of a failure that was noticed.
   rendezvous::FailureClass class_of(const rendezvous::Failure& failure, bool progressed) const;
-  void restarting(const rendezvous::Failure& failure, const std::string& reason);
+  void restarting(const rendezvous::Failure& failure, const std::string& reason, const RoundSoFar& round);
   // Prints and returns the screen at the end, and writes ddprun's own error file. `outcome` has a cause on this node.
   std::string failed(const rendezvous::Outcome& outcome);
   // That screen as far as it is known, for the other nodes.
@@ -103,7 +114,6 @@ class Reporter {
   void unhealthy(const std::string& why);
   void excluded(const rendezvous::Excluded& excluded);
   void only_here(const std::string& host, const std::string& option);  // where the nodes meet, and the option for it
-  void store_out_of_reach(const std::string& host, std::uint16_t port, const std::string& why);
 
  private:
   struct Noticed {
@@ -132,6 +142,7 @@ class Reporter {
   std::map<int, ExpiredTimer> timers_;  // of the round, by local rank
   std::string output_rule_;             // that applied in the round, in words
   std::optional<Noticed> noticed_;
+  bool has_restarted_ = false;
 };
 
 }  // namespace ddprun::agent

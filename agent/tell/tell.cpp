@@ -50,7 +50,7 @@ void Tell::round_ended(const rendezvous::EndRound& end, const std::optional<rend
   events_.round_ended(end, spent);
   const auto& failure = failures_.last();
   if (failure && failure->round == end.round)
-    reporter_.restarting(*failure, end.reason);
+    reporter_.restarting(*failure, end.reason, failures_.round_of_last());
   else
     reporter_.regrouping(end);
 }

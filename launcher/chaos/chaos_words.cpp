@@ -19,7 +19,7 @@ constexpr const char* kChaosUsage =
     "  --limit TIME      for one recovery (120s)\n"
     "  --dry-run         prints the list for --ranks N (8), and does nothing\n"
     "  --json            the table at the end as JSON\n"
-    "JOB is what ddprun status takes; left out: the job that was started last.\n"
+    "JOB is what ddprun status takes; left out: your only job here.\n"
     "  --rdzv-endpoint HOST:PORT, --token-file FILE, --tls-cert, --tls-key, --tls-ca FILE\n"
     "                    for a job of which no node is on this machine; JOB is its --rdzv-id\n"
     "To run a program of that name: ddprun ./chaos\n";

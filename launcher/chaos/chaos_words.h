@@ -10,7 +10,7 @@
 namespace ddprun::launcher {
 
 struct ChaosWords {
-  std::string job = {};                  // as status takes it; empty: the one that was started last
+  std::string job = {};                  // as status takes it; empty: the only one
   std::vector<std::string> access = {};  // of a job elsewhere: options of ddprun
   std::optional<std::uint64_t> seed = {};
   std::vector<rendezvous::FaultKind> faults = {};  // all, if none was named

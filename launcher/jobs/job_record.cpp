@@ -1,6 +1,7 @@
 #include "launcher/jobs/job_record.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -50,7 +51,47 @@ std::string shown(const std::vector<JobRecord>& records) {
   return listed(ids, "and") + (records.size() > kShownIds ? " and others" : "");
 }
 
+using nlohmann::json;
+
+struct Kind {
+  const char* text;
+  bool (*is)(const json& value);
+};
+constexpr Kind kText{"text", [](const json& value) { return value.is_string(); }};
+constexpr Kind kPlace{"place",
+                      [](const json& value) { return value.is_string() && place_named(value.get<std::string>()); }};
+constexpr Kind kNumber{"whole number", [](const json& value) { return value.is_number_integer(); }};
+constexpr Kind kTruth{"true or false", [](const json& value) { return value.is_boolean(); }};
+constexpr Kind kTexts{"list of texts", [](const json& value) {
+                        return value.is_array() &&
+                               std::all_of(value.begin(), value.end(), [](const json& one) { return one.is_string(); });
+                      }};
+using Kinds = std::vector<std::pair<const char*, Kind>>;
+
+std::optional<std::string> wrong_in(const json& content, const Kinds& kinds, const std::string& what) {
+  if (!content.is_object()) return what + " is no JSON object";
+  for (const auto& [key, kind] : kinds)
+    if (const auto found = content.find(key); found != content.end() && !kind.is(*found))
+      return what + " has a '" + key + "' that is no " + kind.text;
+  return {};
+}
+
 }  // namespace
+
+std::optional<std::string> wrong_submitted(const json& content) {
+  static const Kinds kAll{{"place", kPlace},     {"at", kNumber},       {"file", kText},     {"folder", kText},
+                          {"overrides", kTexts}, {"arguments", kTexts}, {"tags", kTexts},    {"source_dir", kText},
+                          {"program", kTexts},   {"record", kText},     {"place_id", kText}, {"unclear", kText}};
+  static const Kinds kKubernetes{{"name", kText}, {"namespace", kText}, {"jobset", kTruth}};
+  if (auto wrong = wrong_in(content, kAll, "it")) return wrong;
+  return content.contains("kubernetes") ? wrong_in(content["kubernetes"], kKubernetes, "its kubernetes") : std::nullopt;
+}
+
+std::optional<std::string> wrong_status(const json& content) {
+  static const Kinds kAll{
+      {"state", kText}, {"host", kText}, {"reason", kText}, {"pid", kNumber}, {"pid_start", kNumber}};
+  return wrong_in(content, kAll, "it");
+}
 
 std::string name_of(Place place) { return scheme(place); }
 
@@ -63,13 +104,31 @@ std::optional<Place> place_named(const std::string& name) {
 
 std::string text_of(const Handle& handle) { return std::string(scheme(handle.place)) + "://" + handle.id; }
 
-std::string text_of(const nlohmann::json& content) {
-  return content.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+std::string text_of(const json& content) { return content.dump(2, ' ', false, json::error_handler_t::replace) + "\n"; }
+
+json JobRecord::read(const char* file) const {
+  auto content = json::parse(read_text(file), nullptr, false);
+  return content.is_discarded() ? json() : content;
 }
 
-nlohmann::json JobRecord::read(const char* file) const {
-  auto content = nlohmann::json::parse(read_text(file), nullptr, false);
-  return content.is_discarded() ? nlohmann::json() : content;
+json JobRecord::submitted() const {
+  json content = read("submitted.json");
+  return wrong_submitted(content) ? json() : content;
+}
+
+json JobRecord::status() const {
+  json content = read("status.json");
+  return wrong_status(content) ? json() : content;
+}
+
+std::string JobRecord::problem() const {
+  const auto wrong = wrong_submitted(read("submitted.json"));
+  if (!wrong) return {};
+  std::string why = *wrong;
+  if (read_text("submitted.json").empty())
+    why = access(path("submitted.json").c_str(), R_OK) == 0 ? "it is empty or no file" : std::strerror(errno);
+  return "cannot read " + path("submitted.json").string() + ": " + why +
+         ". Without it nothing is known of the job; remove the folder to forget it.";
 }
 
 std::string JobRecord::read_text(const char* file) const { return agent::beginning_of_file(path(file), kFileMax); }
@@ -104,10 +163,12 @@ JobRecord make_record(const fs::path& records, const std::string& job_name) {
 
 std::vector<JobRecord> all_records(const fs::path& records) {
   std::vector<std::pair<fs::file_time_type, JobRecord>> dated;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(records, ignored)) {
-    const auto when = fs::last_write_time(entry.path() / "submitted.json", ignored);
-    if (!ignored) dated.emplace_back(when, JobRecord(entry.path()));
+  std::error_code ended, failed;
+  for (fs::directory_iterator entry(records, ended); !ended && entry != fs::directory_iterator();
+       entry.increment(ended)) {
+    const auto when = fs::last_write_time(entry->path() / "submitted.json", failed);
+    const bool none = failed == std::errc::no_such_file_or_directory || failed == std::errc::not_a_directory;
+    if (!none) dated.emplace_back(failed ? fs::file_time_type::min() : when, JobRecord(entry->path()));
   }
   std::stable_sort(dated.begin(), dated.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<JobRecord> out;

@@ -42,16 +42,24 @@ class JobRecord {
   std::filesystem::path path(const char* file) const { return folder_ / file; }
   const std::filesystem::path& folder() const { return folder_; }
 
-  // Null where there is none, or where it is not JSON.
-  nlohmann::json read(const char* file) const;
+  // submitted.json and status.json: an object whose members are of the kinds that are read of it, or null.
+  nlohmann::json submitted() const;
+  nlohmann::json status() const;
+  // A sentence: why submitted.json tells nothing; empty: it does.
+  std::string problem() const;
   std::string read_text(const char* file) const;  // empty: there is none
   // Atomic. Throws Error.
   void write(const char* file, const nlohmann::json& content) const;
   void write_text(const char* file, const std::string& text) const;
 
  private:
+  nlohmann::json read(const char* file) const;  // null: not JSON
   std::filesystem::path folder_;
 };
+
+// What is wrong with it: "it is no JSON object", "its 'at' is no whole number".
+std::optional<std::string> wrong_submitted(const nlohmann::json& content);
+std::optional<std::string> wrong_status(const nlohmann::json& content);
 
 // The folder of all records of this user.
 std::filesystem::path records_folder(const std::map<std::string, std::string>& environment);

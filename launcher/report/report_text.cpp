@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rendezvous/base/spelling.h"
+
 namespace ddprun::launcher {
 namespace {
 
@@ -31,7 +33,7 @@ std::string count_of(std::size_t count, const char* what) {
 
 std::string state_of(const JobReport& report) {
   if (!report.ended) return "its end is not in the file, so the account ends with the last event";
-  return report.succeeded ? "succeeded" : "failed: " + report.error;
+  return report.succeeded ? "succeeded" : "failed: " + visible(report.error);
 }
 
 std::string cause_of(const ReportedRound& round) {
@@ -94,7 +96,8 @@ Json page_samples(const std::vector<ReportedProgress>& progress) {
 
 std::string to_text(const JobReport& report) {
   const double all = seconds(report.spent.total());
-  std::string out = "job " + report.run_id + ": " + count_of(static_cast<std::size_t>(report.starts), "start") + ", " +
+  std::string out = "job " + visible(report.run_id) + ": " +
+                    count_of(static_cast<std::size_t>(report.starts), "start") + ", " +
                     count_of(report.rounds.size(), "round") + "; " + state_of(report) + "\n\n";
   for (const TimeKindName& one : rendezvous::kTimeKinds) {
     const double spent = seconds(report.spent[one.kind]);
@@ -105,7 +108,7 @@ std::string to_text(const JobReport& report) {
   for (const ReportedRound& round : report.rounds)
     out += format("%5d  %5d  %5d %12.1f %12.1f %12.1f  ", round.start, round.number, round.nodes,
                   seconds(round.formed - report.began), seconds(round.ended - round.formed), seconds(round.lost)) +
-           cause_of(round) + "\n";
+           visible(cause_of(round)) + "\n";
   return out;
 }
 
@@ -118,7 +121,7 @@ std::string to_json(const JobReport& report) {
   out["spent_s"] = spent_in(report.spent);
   out["rounds"] = Json::array();
   for (const ReportedRound& round : report.rounds) out["rounds"].push_back(round_in(round, report));
-  return out.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return out.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
 }
 
 std::string to_page_data(const JobReport& report) {

@@ -37,6 +37,11 @@ class Proposals {
   void propose_endpoint(const std::string& host, const std::string& host_place, const std::string& port,
                         const std::string& port_place);
 
+  // Of a node with this name, for the others.
+  NodeAddress address_of(const std::string& name) const {
+    return inputs_.node ? address_of_node(name, *inputs_.node) : NodeAddress{name};
+  }
+
   SchedulerValues values = {};
 
  private:

@@ -18,6 +18,17 @@ bool switched_off(const SchedulerInputs& inputs) {
 
 }  // namespace
 
+std::string step_of(const std::map<std::string, std::string>& environment) {
+  const auto text = [&](const char* name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? std::string() : found->second;
+  };
+  const std::string run = text("PMIX_NAMESPACE"), job = text("SLURM_JOB_ID"), step = text("SLURM_STEP_ID");
+  if (!text(kWorkerMark).empty()) return {};
+  if (!run.empty() && !text("OMPI_COMM_WORLD_SIZE").empty()) return "mpirun's run " + run;
+  return !job.empty() && is_step_of_srun(step) ? "Slurm's step " + job + "." + step : "";
+}
+
 SchedulerValues scheduler_values(const SchedulerInputs& inputs) {
   Proposals proposals(inputs);
   const bool slurm(proposals.variable("SLURM_JOB_ID")), kubernetes(proposals.variable("JOB_COMPLETION_INDEX"));

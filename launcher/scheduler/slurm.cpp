@@ -37,8 +37,7 @@ class Slurm {
     const auto requeues = count(proposals_.variable("SLURM_RESTART_COUNT")).value_or(0);
     proposals_.values.requeues = static_cast<int>(std::min<Count>(requeues, 1'000'000));
     if (proposals_.standalone()) return;
-    const bool in_step = count(step_).value_or(kSpecialSteps) < kSpecialSteps;
-    if (in_step)
+    if (is_step_of_srun(step_.value))
       propose_from_step();
     else
       warn_of_idle_nodes();
@@ -53,10 +52,11 @@ class Slurm {
 
   void propose_from_step() {
     const bool several_tasks = most_tasks_on_a_node() > 1;
+    const bool several_nodes = count(nodes_).value_or(1) > 1;
     if (proposals_.given("nnodes") || proposals_.given("node-rank")) {
-      if (several_tasks) return;  // the user tells the tasks apart
+      if ((several_tasks || several_nodes) && !proposals_.given("node-rank")) warn_of_tasks(several_tasks);
+      if (several_tasks) return;  // the user may tell the tasks apart
     } else {
-      const bool several_nodes = count(nodes_).value_or(1) > 1;
       if ((several_tasks || several_nodes) && proposals_.variable("SLURM_PTY_PORT")) return refuse_terminal();
       if (several_tasks) return refuse_several_tasks();
     }
@@ -100,10 +100,30 @@ class Slurm {
     return most;
   }
 
+  // By one task. The user may mean it.
+  void warn_of_tasks(bool share_machines) {
+    if (proposals_.variable("SLURM_PROCID").value != "0") return;
+    if (!proposals_.several_nodes())
+      proposals_.values.warnings.push_back(
+          subject(tasks_) +
+          ", and each task's ddprun runs a job of its own, as --nnodes is 1: to have one, leave it out.");
+    else if (share_machines)
+      proposals_.values.warnings.push_back(subject(tasks_) +
+                                           ", and each task's ddprun is a node of the job, also where they share a "
+                                           "machine: for one per machine, srun --ntasks-per-node=1.");
+  }
+
   void refuse_several_tasks() {
     const std::string most = std::to_string(most_tasks_on_a_node()), nodes = nodes_ ? nodes_.value : "1";
     refuse(subject(tasks_) + ", but ddprun starts a node's workers itself: srun --ntasks=" + nodes +
            " --ntasks-per-node=1 ddprun --nproc-per-node=" + most + ".");
+  }
+
+  // Of other steps, nodes do not know where this one meets.
+  void name_missing_nodes(Count wanted) {
+    proposals_.values.mistakes.push_back(
+        "The job is to have " + std::to_string(wanted) + " nodes (--nnodes), but " + subject(nodes_) +
+        ": leave --nnodes out, start the step on more nodes, or name the place to meet by --rdzv-endpoint.");
   }
 
   // Either every task is a ddprun, or each is a shell of which the user sees the first one: we cannot know.
@@ -134,6 +154,8 @@ class Slurm {
       if (rank && !proposals_.elastic()) proposals_.propose("node-rank", rank.value, rank.name);
       return;
     }
+    const Count wanted = proposals_.number_given("nnodes"), here = count(nodes_).value_or(wanted);
+    if (wanted > here && !proposals_.variable("SLURM_HET_SIZE")) name_missing_nodes(wanted);
     propose_place();
   }
 
@@ -156,8 +178,19 @@ class Slurm {
     const auto& names = std::get<std::vector<std::string>>(expanded);
     propose_rank(names);
     const auto job = count(job_);
-    proposals_.propose_endpoint(names.front(), list.name,
+    const NodeAddress first = proposals_.address_of(names.front());
+    if (!first.problem.empty()) warn_of_unknown_node(names.front(), list, first.problem);
+    proposals_.propose_endpoint(first.host, list.name,
                                 job ? std::to_string(slurm_port(*job, count(step_).value_or(0))) : "", job_.name);
+  }
+
+  // No refusal: a name server may learn it yet, and the nodes go on looking.
+  void warn_of_unknown_node(const std::string& name, const Variable& list, const std::string& problem) {
+    const bool elastic = proposals_.elastic();
+    proposals_.values.warnings.push_back(
+        "the nodes of this job meet at " + name + ", the first one in " + list.name +
+        ", but its name has no address here: " + problem + ". If it stays so, name an address of that node by " +
+        (elastic ? "--rdzv-endpoint HOST:PORT (PET_RDZV_ENDPOINT)." : "--master-addr HOST (PET_MASTER_ADDR)."));
   }
 
   // The place in the list: where a step has several components, the list is sorted and SLURM_NODEID is not.
@@ -177,6 +210,10 @@ class Slurm {
 
 int slurm_port(std::uint64_t job, std::uint64_t step) {
   return static_cast<int>(kFirstPort + (job % kPorts + kStepsApart * (step % kPorts)) % kPorts);
+}
+
+bool is_step_of_srun(const std::string& id) {
+  return settings::whole_text<Count>(id).value_or(kSpecialSteps) < kSpecialSteps;
 }
 
 void propose_slurm(Proposals& proposals) { Slurm(proposals).propose(); }

@@ -18,7 +18,9 @@ constexpr const char* kHeadings = "RANK    DOES             STEP   LAG   SINCE  
 // A character has a first byte, and others that begin with the bits 10.
 bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
 
-std::string cut(const std::string& text, std::size_t columns) {
+// A line for a terminal: what comes from other machines cannot act on it.
+std::string line_of(const std::string& shown, std::size_t columns) {
+  const std::string text = visible(shown);
   std::size_t characters = 0, last = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (!begins_character(text[i])) continue;
@@ -64,7 +66,9 @@ void TopView::take(json live, double seconds) {
 }
 
 void TopView::show_text(const std::string& title, const std::string& text) {
-  text_ = split(visible_lines(title + "\n\n" + text), '\n');
+  std::string lines = title + "\n\n" + text;
+  std::replace(lines.begin(), lines.end(), '\t', ' ');
+  text_ = split(lines, '\n');
   text_top_ = 0;
   shows_text_ = true;
 }
@@ -135,8 +139,8 @@ std::string TopView::node_text(const Node& node) const {
     memory += (*rank)["memory_bytes"].get<double>();
     if ((*rank)["step"].is_number()) least = std::min(least.value_or(last_step_), (*rank)["step"].get<std::int64_t>());
   }
-  std::string out = (ranks.empty() ? "  " : is_closed(node) ? "+ " : "- ") + visible(node.name) + "  " + node.state;
-  if (!node.reason.empty()) out += ": " + visible(node.reason);
+  std::string out = (ranks.empty() ? "  " : is_closed(node) ? "+ " : "- ") + node.name + "  " + node.state;
+  if (!node.reason.empty()) out += ": " + node.reason;
   if (ranks.empty()) return out;
   out += "  " + std::to_string(ranks.size()) + (ranks.size() == 1 ? " rank" : " ranks");
   if (least) out += "  step " + std::to_string(*least);
@@ -166,21 +170,21 @@ std::string TopView::rank_text(const json& rank) const {
 }
 
 std::string TopView::text_of(const Row& row, std::size_t columns) const {
-  return cut(row.rank ? rank_text(*row.rank) : node_text(row.node), columns);
+  return line_of(row.rank ? rank_text(*row.rank) : node_text(row.node), columns);
 }
 
 std::string TopView::waits_text() const {
   const std::string text = live_["waits_for"]["text"];
-  return text.empty() ? "" : "waits for: " + visible(text);
+  return text.empty() ? "" : "waits for: " + text;
 }
 
 std::vector<std::string> TopView::head(std::size_t columns) const {
-  if (!live_.is_object()) return {cut(problem_.empty() ? "asking the job ..." : problem_, columns)};
+  if (!live_.is_object()) return {line_of(problem_.empty() ? "asking the job ..." : problem_, columns)};
   const auto field = [&](const char* name) { return live_.contains(name) ? live_[name] : json(); };
   const std::string state = live_["state"] == "unknown"
                                 ? live_["problem"].get<std::string>()
                                 : live_["state"].get<std::string>() + " for " + duration_text(live_["state_seconds"]);
-  std::string first = visible(live_["run_id"].get<std::string>()) + "  " + (problem_.empty() ? state : problem_);
+  std::string first = live_["run_id"].get<std::string>() + "  " + (problem_.empty() ? state : problem_);
   if (field("round").is_number()) first += "  round " + live_["round"].dump();
   if (field("step").is_number()) first += "  step " + live_["step"].dump();
   if (field("total_steps").is_number()) first += " of " + live_["total_steps"].dump();
@@ -196,12 +200,12 @@ std::vector<std::string> TopView::head(std::size_t columns) const {
     second += "  restarts: " + live_["restarts"]["charged"].dump() + " of " + live_["restarts"]["limit"].dump();
   if (field("snapshot_age_seconds").is_number())
     second += "  snapshot: " + duration_text(live_["snapshot_age_seconds"]) + " ago";
-  return {cut(first, columns), cut(second, columns), cut(waits_text(), columns), cut(kHeadings, columns)};
+  return {line_of(first, columns), line_of(second, columns), line_of(waits_text(), columns),
+          line_of(kHeadings, columns)};
 }
 
 std::string TopView::keys_text() const {
-  if (asks_about_drain_)
-    return "drain " + visible(drained_.name) + ": its workers save, and leave it?   y: yes   others: no";
+  if (asks_about_drain_) return "drain " + drained_.name + ": its workers save, and leave it?   y: yes   others: no";
   if (shows_text_) return "up/down: scroll   Esc: back   q: quit";
   const char* const orders[] = {"rank", "steps behind", "memory", "own time"};
   return "j/k: move  Enter: open  s: sort (" + std::string(orders[static_cast<std::size_t>(order_)]) +
@@ -300,7 +304,7 @@ TopView::Frame TopView::frame(Size size) const {
   const std::size_t page = body_rows(size);
   if (shows_text_) {
     for (std::size_t i = text_top_; i < std::min(text_.size(), text_top_ + page); ++i)
-      out.lines.push_back(cut(text_[i], size.columns));
+      out.lines.push_back(line_of(text_[i], size.columns));
   } else {
     out.lines = head(size.columns);
     const std::vector<Row> all = rows();
@@ -311,7 +315,7 @@ TopView::Frame TopView::frame(Size size) const {
     }
   }
   out.lines.resize(size.rows > kKeysRows ? size.rows - kKeysRows : 0);
-  out.lines.push_back(cut(keys_text(), size.columns));
+  out.lines.push_back(line_of(keys_text(), size.columns));
   return out;
 }
 

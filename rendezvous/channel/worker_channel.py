@@ -73,7 +73,7 @@ LEAVE = Request("leave", 0)
 _VARIABLE = "DDPRUN_CHANNEL_FD"
 _PREEMPT_SIGNALS_VARIABLE = "DDPRUN_PREEMPT_SIGNALS"  # numbers, "15,10"; not set: 15
 _MAGIC, _VERSION, _BYTES = 0x6C6E6863706464, 1, 4096
-_ATTACHED, _LOCK_OFFSET, _NOTICES, _LOCK, _LOCK_BYTES = 64, 68, 72, 128, 128
+_ATTACHED, _LOCK_OFFSET, _NOTICES, _INFERRED, _LOCK, _LOCK_BYTES = 64, 68, 72, 76, 128, 128
 _STEP, _PHASE, _SNAPSHOT, _THROUGHPUT, _REQUEST, _NOTICE = (offset // 8 for offset in (256, 320, 384, 448, 512, 576))
 _BEAT_OFFSET, _PHASE_TIMES_OFFSET, _FIRST_STEP, _OUTLOOK = 640, 3840, 3968 // 8, 4032 // 8
 _BEAT, _BEAT_TIME = _BEAT_OFFSET // 8, _BEAT_OFFSET // 8 + 2
@@ -733,6 +733,7 @@ class _Watch:
         if self.torch is None:
             register_optimizer_step_post_hook(self.after_optimizer)
         self.torch, self.thread = torch, threading.get_ident()
+        struct.pack_into("I", _page, _INFERRED, 1)
         if _words[_PHASE] == 0:
             phase(LOADING)
 

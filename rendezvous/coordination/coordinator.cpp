@@ -5,6 +5,7 @@
 
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/overloaded.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun::rendezvous {
 namespace {
@@ -208,9 +209,11 @@ Coordinator::Orders Coordinator::handle(const WorkerFailed& message, TimePoint n
   if (failure.kind == FailureClass::clean) failure.kind = class_of(failure.status, progressed);
   if (message.rule && ends_job(message.rule->action)) return follow(*message.rule, failure);
   note_failure_of(failure, message.rule && message.rule->action == RuleAction::restart_elsewhere, now);
-  const Ruling ruling = ledger_.charge_failure({failure.status, failure.kind, progressed, ran, failure.last_line,
-                                                message.rule.has_value(), message.progressed.has_value()},
-                                               now);
+  ledger_.learn_hung_at(failure.place);
+  const Ruling ruling =
+      ledger_.charge_failure({failure.status, failure.kind, progressed, ran, failure.last_line,
+                              message.rule.has_value(), message.progressed.has_value(), failure.cannot_begin},
+                             now);
   if (!ruling.restart_at)
     return end_job({ruling.final ? Verdict::worker_final : Verdict::worker_failed, 0, ruling.reason, failure});
   return regroup({0, false, ruling.reason, failure}, now, *ruling.restart_at);
@@ -365,9 +368,28 @@ Coordinator::Active* Coordinator::active_with(NodeId node) {
   return state && state->round.find(node) ? state : nullptr;
 }
 
+// A step has no other nodes than its tasks, and spares are asked for: one task more than the job takes is a mistake.
+std::string Coordinator::surplus_of_step(const NodeOffer& newcomer) const {
+  if (newcomer.step.empty() || policy_.nodes_min < policy_.nodes_max || resized_) return {};
+  std::vector<std::string> inside;
+  for (const auto& [node, member] : members_)
+    if (member.offer.step == newcomer.step && member.offer.unfit.empty() && !member.dismissal)
+      inside.push_back(name_of(member.offer));
+  if (static_cast<int>(inside.size()) < policy_.nodes_max + policy_.spares) return {};
+  const std::size_t all = inside.size();
+  inside.resize(std::min(all, kAwaitedNamesMax));
+  return "of " + newcomer.step + " the job has its " + std::to_string(all) + " nodes, " + listed(inside, "and") +
+         (inside.size() < all ? " among them" : "") + ", and " + name_of(newcomer) +
+         " is one more: start one ddprun per node (srun --ntasks-per-node=1, mpirun --map-by ppr:1:node), or pass "
+         "--spares for nodes that are to wait";
+}
+
 std::optional<Outcome> Coordinator::refusal(const NodeOffer& newcomer) const {
   const auto refused = [](std::string why) { return Outcome{Verdict::refused, 0, std::move(why), std::nullopt}; };
-  if (!policy_.fixed_ranks) return {};
+  if (!policy_.fixed_ranks) {
+    std::string why = surplus_of_step(newcomer);
+    return why.empty() ? std::nullopt : std::optional(refused(std::move(why)));
+  }
   const int rank = newcomer.requested_rank.value_or(0);
   const int nodes = policy_.nodes_max + policy_.spares;
   if (rank < 0 || rank >= nodes)

@@ -445,6 +445,7 @@ class Coordinator {
   Active* active(int round, NodeId node);  // null: another round, none, or one without the node
   Active* active_with(NodeId node);        // null: it is in no round
   std::optional<Outcome> refusal(const NodeOffer& newcomer) const;  // empty: accepted
+  std::string surplus_of_step(const NodeOffer& newcomer) const;     // why it is refused; empty: it is not
   void add(NodeId node, Member member);
   Member remove(std::map<NodeId, Member>::iterator member);
   void set_ready(Member& member, bool ready);

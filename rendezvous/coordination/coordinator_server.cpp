@@ -191,7 +191,8 @@ void CoordinatorServer::Impl::stop_leading(int term, const std::optional<Control
 void CoordinatorServer::Impl::on_connection(PeerConnection peer) {
   const ControlLink* link = callers_.add(std::move(peer), Clock::now());
   if (!link) return;
-  if (const std::string local = link->local_address(); !is_loopback(local)) orders_.set_reached_by(local);
+  if (const std::string local = link->local_address(); !options_.reached_by.empty() || !is_loopback(local))
+    orders_.set_reached_by(options_.reached_by.empty() ? local : options_.reached_by);
   if (!checks_leases_) check_leases();
 }
 

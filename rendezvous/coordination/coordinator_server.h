@@ -44,6 +44,8 @@ class CoordinatorServer {
     std::function<void(const LedgerRecord&, const Outcome*)> on_ledger = {};
     // Another agent sends or wants copies of snapshots. Empty: such connections are closed.
     std::function<void(ReleasedPeer)> on_copies = {};
+    // By which other hosts reach this one; empty: by the addresses at which they do.
+    std::string reached_by = {};
   };
   // All handlers are called from our thread.
   explicit CoordinatorServer(Options options);

@@ -5,6 +5,8 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "rendezvous/base/time.h"
 
@@ -16,11 +18,22 @@ struct LearnedTimes {
   Duration step = {};       // the median
   // The longest but a few; zero: not seen yet.
   Duration start = {}, load = {}, compute = {}, wait = {}, save = {}, evaluate = {};
+  // Where workers stood that were ended as hung, each once, the last ones: Failure::place. A program that pauses there
+  // every time is not ended there every time.
+  std::vector<std::string> hung_at = {};
 
   friend bool operator==(const LearnedTimes&, const LearnedTimes&) = default;
 };
 
-// Of all nodes of a round.
+constexpr std::size_t kHungAtMax = 8, kPlaceMax = 200;  // places, and bytes of one
+
+inline void add_hung_at(LearnedTimes& times, const std::string& place) {
+  if (place.empty() || std::find(times.hung_at.begin(), times.hung_at.end(), place) != times.hung_at.end()) return;
+  times.hung_at.push_back(place.substr(0, kPlaceMax));
+  if (times.hung_at.size() > kHungAtMax) times.hung_at.erase(times.hung_at.begin());
+}
+
+// Of all nodes of a round: `a` is what the job's record has.
 inline LearnedTimes longest(const LearnedTimes& a, const LearnedTimes& b) {
   return {.world_size = b.world_size,
           .steps = std::max(a.steps, b.steps),
@@ -30,14 +43,16 @@ inline LearnedTimes longest(const LearnedTimes& a, const LearnedTimes& b) {
           .compute = std::max(a.compute, b.compute),
           .wait = std::max(a.wait, b.wait),
           .save = std::max(a.save, b.save),
-          .evaluate = std::max(a.evaluate, b.evaluate)};
+          .evaluate = std::max(a.evaluate, b.evaluate),
+          .hung_at = a.hung_at};
 }
 
 // What a later round has shown, and for what it has not an earlier one.
-inline LearnedTimes newer(const LearnedTimes& earlier, LearnedTimes later) {
+inline LearnedTimes newer(LearnedTimes earlier, LearnedTimes later) {
   for (Duration LearnedTimes::*time : {&LearnedTimes::start, &LearnedTimes::load, &LearnedTimes::compute,
                                        &LearnedTimes::wait, &LearnedTimes::save, &LearnedTimes::evaluate})
     if (later.*time == Duration::zero()) later.*time = earlier.*time;
+  later.hung_at = std::move(earlier.hung_at);
   return later;
 }
 

@@ -97,6 +97,8 @@ std::string Ledger::why_ended(const ChargedFailure& failure, const std::string& 
     if (failure.status.start_error != 0) return "it could not be started";
     if (failure.status.stuck) return "new workers would wait for the same device or file server";
     if (!same.empty()) return same;
+    if (failure.cannot_begin && !record_.progressed && !policy_.limits.contains(failure.kind))
+      return "it failed before any progress, and a restart would only repeat it";
   }
   return why_used_up(failure.kind, now);
 }
@@ -126,6 +128,12 @@ void Ledger::learn(int round, const LearnedTimes& times) {
   const LearnedTimes before = record_.learned;
   record_.learned = learned_round_ == round ? longest(before, times) : newer(before, times);
   learned_round_ = round;
+  if (record_.learned != before) ++changes_;
+}
+
+void Ledger::learn_hung_at(const std::string& place) {
+  const LearnedTimes before = record_.learned;
+  add_hung_at(record_.learned, place);
   if (record_.learned != before) ++changes_;
 }
 

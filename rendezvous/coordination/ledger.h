@@ -55,6 +55,7 @@ struct ChargedFailure {
   std::string last_line = {};  // Failure::last_line
   bool by_rule = false;        // a rule says restart: only limits can refuse it
   bool reported = false;       // workers have told of their progress
+  bool cannot_begin = false;   // Failure::cannot_begin
 };
 
 struct Ruling {
@@ -78,6 +79,8 @@ class Ledger {
   void charge_resize();
   // Of a node of this round. What earlier rounds have shown gives way.
   void learn(int round, const LearnedTimes& times);
+  // A worker hung there, and was ended.
+  void learn_hung_at(const std::string& place);
   // The job ended without a failure of its own.
   void end_without_failure();
   LedgerRecord record(TimePoint now) const;

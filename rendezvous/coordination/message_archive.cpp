@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "rendezvous/base/spelling.h"
+
 namespace ddprun::rendezvous::wire {
 namespace {
 
@@ -64,9 +66,18 @@ void read(const char* name, const Json& json, double& value) {
   if (!std::isfinite(value)) refuse(name, "is out of range");
 }
 
-void read(const char*, const Json& json, std::string& value, std::size_t most) {
-  if (!json.is_string() || json.get_ref<const std::string&>().size() > most) throw BadMessage("expected a string");
+void read(const char*, const Json& json, std::string& value, AsSent limit) {
+  if (!json.is_string() || json.get_ref<const std::string&>().size() > limit.most)
+    throw BadMessage("expected a string");
   value = json.get_ref<const std::string&>();
+}
+
+void read(const char* name, const Json& json, std::string& value, std::size_t most) {
+  read(name, json, value, AsSent{most});
+  value = most > kNameMax ? visible_lines(value) : visible(value);
+  if (value.size() <= most) return;  // else others would not take it from us
+  while (most > 0 && (static_cast<unsigned char>(value[most]) & 0xc0) == 0x80) --most;  // not within a character
+  value.resize(most);
 }
 
 const Json& list_of(const char* name, const Json& json) {

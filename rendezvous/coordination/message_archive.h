@@ -120,13 +120,19 @@ class Writer {
   Json out_ = Json::object();  // or a list, for a row
 };
 
-// One value. `name` is for the complaint.
+// Of a text that is compared with ours or parsed: it comes as it was sent.
+struct AsSent {
+  std::size_t most = kNameMax;
+};
+// One value. `name` is for the complaint. A text comes as it may be shown and kept anywhere: control characters are
+// escaped (visible()), but line ends and tabs stay in one that may be longer than a name.
 void read(const char* name, const Json& json, int& value, Range range = {});
 void read(const char* name, const Json& json, std::uint16_t& port);
 void read(const char* name, const Json& json, std::uint64_t& value);
 void read(const char* name, const Json& json, bool& value);
 void read(const char* name, const Json& json, double& value);
 void read(const char* name, const Json& json, std::string& value, std::size_t most = kNameMax);
+void read(const char* name, const Json& json, std::string& value, AsSent limit);
 const Json& list_of(const char* name, const Json& json);
 
 class Reader {

@@ -122,6 +122,7 @@ void fields(auto& a, Is<NodeOffer> auto& m) {  // `control` comes from the conne
   a("rank", m.requested_rank, kAnyInt);
   a.unless_default("unfit", m.unfit, kTextMax);
   a.unless_default("workers_most", m.workers_most, Range{0, kWorkersMax});
+  a.unless_default("step", m.step, kTextMax);
   if (a.continues_with("held", !m.held.empty())) a.rows("held", m.held, "a held snapshot is not a list of four");
 }
 
@@ -145,6 +146,8 @@ void fields(auto& a, Is<Failure> auto& m) {
   a.lenient("last_line", m.last_line, kLastLineMax);
   a.unless_default("how", m.how, kTextMax);
   a.unless_default("of_all", m.of_all);
+  a.unless_default("cannot_begin", m.cannot_begin);
+  a.unless_default("place", m.place, kPlaceMax);
 }
 
 void fields(auto& a, Is<Standing> auto& m) {
@@ -187,6 +190,7 @@ void fields(auto& a, Is<LearnedTimes> auto& m) {
   a.milliseconds("wait_ms", m.wait);
   a.milliseconds("save_ms", m.save);
   a.milliseconds("evaluate_ms", m.evaluate);
+  if (a.continues_with("hung_at", !m.hung_at.empty())) a("hung_at", m.hung_at);
 }
 
 void fields(auto& a, Is<Outcome> auto& m) {
@@ -226,9 +230,9 @@ void fields(auto& a, Is<Seat> auto& m) {
 
 void fields(auto& a, Is<Fingerprint> auto& m) {
   a("protocol", m.protocol);
-  a("version", m.version);
-  a("nodes", m.nodes);
-  a("program", m.program);
+  a("version", m.version, AsSent());
+  a("nodes", m.nodes, AsSent());
+  a("program", m.program, AsSent());
 }
 
 void fields(auto& a, Is<Attendance> auto& m) {
@@ -573,7 +577,7 @@ constexpr auto kCoordinatorAnnouncement = message<CoordinatorAnnouncement>("call
 });
 
 constexpr auto kClientRequest =
-    message<ClientRequest>("request", [](auto& a, auto& m) { a("line", m.line, kClientLineMax); });
+    message<ClientRequest>("request", [](auto& a, auto& m) { a("line", m.line, AsSent{kClientLineMax}); });
 
 constexpr std::tuple kFromAgent{
     kHello,         kHeartbeat,    kFailureText, kNodeReady,      kNodeConfirmed, kNodeRunning,
@@ -695,7 +699,7 @@ constexpr auto kVote = message<Vote>("vote", [](auto& a, auto& m) {
 });
 
 constexpr auto kClientAnswer =
-    message<ClientAnswer>("answer", [](auto& a, auto& m) { a("text", m.text, kClientTextMax); });
+    message<ClientAnswer>("answer", [](auto& a, auto& m) { a("text", m.text, AsSent{kClientTextMax}); });
 
 constexpr std::tuple kToAgent{
     kWelcome,        kElsewhere,    kHeartbeatAnswer, kFailureText,  kKeepRecord,   kTakeSeat,    kStartRound,

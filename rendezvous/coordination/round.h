@@ -44,6 +44,7 @@ struct NodeOffer {
   std::string unfit = {};               // why it can be in no round for now: its health check; empty: it can
   std::vector<HeldSnapshot> held = {};  // its own workers' and its neighbour's
   int workers_most = 0;                 // that it may be asked to have (ActKind::add_workers)
+  std::string step = {};                // of srun or mpirun, which started this node's agent and others; empty: unknown
 };
 constexpr int kWorkersMax = 1 << 16;  // of a node
 
@@ -227,8 +228,10 @@ struct Failure {
   // The last line of its stderr, if it exited with a code and nothing reports its progress: the same line twice is the
   // same failure. Else empty.
   std::string last_line = {};
-  std::string how = {};  // of a hang that was found: what it does, and who waits for it
-  bool of_all = false;   // as all ranks waited: its machine is no worse than the others
+  std::string how = {};       // of a hang that was found: what it does, and who waits for it
+  bool of_all = false;        // as all ranks waited: its machine is no worse than the others
+  bool cannot_begin = false;  // its last words say so: before any progress a restart would only repeat it
+  std::string place = {};     // of a hang: the innermost line or function of the program's own; empty: not known
 };
 constexpr std::size_t kLastLineMax = 512;  // bytes
 

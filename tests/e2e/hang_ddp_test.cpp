@@ -10,6 +10,7 @@ constexpr auto kDdpLimit = 180s;  // for every wait: to load LibTorch takes seco
 
 struct Language {
   std::string name;
+  bool patient;  // whoever hangs is ended after a minute, as its phases are inferred
   std::vector<std::string> program;
   std::vector<HangFault> faults;
 };
@@ -34,8 +35,9 @@ std::vector<HangFault> faults(const std::string& at, const std::string& skip, co
 }
 
 const std::string kInScript = " \\(hang_ddp\\.py:\\d+\\)";
-const Language kCpp = {"C++", {programs_folder() + "/hang_ddp"}, faults("", "", "JobQueue::next", "")};
+const Language kCpp = {"C++", false, {programs_folder() + "/hang_ddp"}, faults("", "", "JobQueue::next", "")};
 const Language kPython = {"Python",
+                          true,
                           {source_folder() + "/tests/e2e/hang_ddp.py"},
                           faults(kInScript, "train" + kInScript, "train" + kInScript, "read_stuck_file" + kInScript)};
 
@@ -45,7 +47,7 @@ std::map<std::string, std::optional<std::string>> ddp_environment() {
           {"OMP_NUM_THREADS", "1"}};
 }
 
-// The job then ends: one start of Python on each rank is enough.
+// The job then ends, or is ended: one start of Python on each rank is enough.
 FindingTimes::Seconds find_in(const Language& language, const HangFault& fault, int nodes, int rank, int step) {
   CAPTURE(language.name, fault.name, nodes, rank, step);
   ThreeRanks job(nodes, {"--max-restarts=0"},
@@ -53,6 +55,11 @@ FindingTimes::Seconds find_in(const Language& language, const HangFault& fault, 
                  ddp_environment());
   if (skipped_if(fault.name == "disk" && !job.stuck.mounted(), "no file system can be mounted here")) return {};
   const auto after = find_hang(job, fault, rank, kDdpLimit);
+  if (language.patient && !job.prints(" hangs: ")) {
+    for (auto& agent : job.agents) agent->kill(SIGINT);
+    for (auto& agent : job.agents) REQUIRE(agent->wait_exit(kDdpLimit) == exited(130));
+    return after;
+  }
   for (auto& agent : job.agents) REQUIRE(agent->wait_exit(kDdpLimit) == exited(1));
   REQUIRE_THAT(job.all_err(), Matches("[\\s\\S]*class: +hang\n[\\s\\S]*"));
   return after;
@@ -82,6 +89,23 @@ TEST_CASE("each kind of hang of a Python script is found, and its rank and funct
 }
 
 TEST_CASE("a hang of a Python script on one of three nodes is found", "[hang]") { find_each(kPython, 3, {"load"}); }
+
+TEST_CASE("a hang of a Python script is ended after a minute", "[hang]") {
+  ThreeRanks job(1, {"--max-restarts=0"}, joined({kPython.program, {"200", "deadlock", "1", "20"}}), ddp_environment());
+  CHECK(job.agents[0]->wait_exit(kDdpLimit) == exited(1));
+  CHECK_THAT(job.all_err(), Matches("[\\s\\S]*rank 1 stands still: it " + kComputes + ", .*lock_twice" + kInScript +
+                                    "\\. It is ended after 60 s "
+                                    "[\\s\\S]*rank 1 hangs: it has computed for 6\\d\\.\\d s, "
+                                    "[\\s\\S]*class: +hang\n[\\s\\S]*--hang-timeout[\\s\\S]*"));
+}
+
+TEST_CASE("pauses of every sort on either rank end nobody", "[hang]") {
+  const std::string reports = GENERATE("watch", "phases");
+  ThreeRanks job(1, {"--max-restarts=0", "--nproc-per-node=2"},
+                 {source_folder() + "/tests/e2e/pauses.py", reports, "3"}, ddp_environment());
+  job.all_end_well(kDdpLimit);
+  CHECK(job.prints("done in round 1\ndone in round 1"));
+}
 
 TEST_CASE("a Python script's evaluation or save on one rank takes its time", "[hang]") {
   ThreeRanks job(1, {}, joined({kPython.program, {"40", "inner-evaluate save", "0", "30"}}), ddp_environment());

@@ -57,8 +57,8 @@ struct HangFault {
   std::string function;  // on top of its stack
 };
 
-// Waits until the rank is said to hang, with its function; then a disk that is stuck answers. How long after the fault
-// it was said.
+// Waits until the rank is said to hang or, if it is not ended yet, to stand still, with its function; then a disk that
+// is stuck answers. How long after the fault it was said.
 FindingTimes::Seconds find_hang(ThreeRanks& job, const HangFault& fault, int rank, std::chrono::seconds limit);
 
 // One series of a row of the table: a fault in a random rank at a random step.

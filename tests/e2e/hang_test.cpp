@@ -21,8 +21,9 @@ const std::vector<HangFault> kFaults = {
 
 // One job: an agent with three workers, or three agents with one each.
 struct HangJob : ThreeRanks {
-  HangJob(int nodes, const std::vector<std::string>& options, const std::vector<std::string>& worker)
-      : ThreeRanks(nodes, options, joined({{kHangWorker}, worker})) {}
+  HangJob(int nodes, const std::vector<std::string>& options, const std::vector<std::string>& worker,
+          const std::map<std::string, std::optional<std::string>>& env = {})
+      : ThreeRanks(nodes, options, joined({{kHangWorker}, worker}), env) {}
 };
 
 void find_each(int nodes, const std::vector<std::string>& always) {
@@ -77,10 +78,36 @@ TEST_CASE("an agent that is stopped is left behind: the others go on, and when i
   for (auto& node : job.agents) CHECK(node->wait_exit(200s) == exited(0));
 }
 
-TEST_CASE("what nobody watches is no hang", "[hang][nodes]") {
-  HangJob job(1, {"--hang-timeout=off"}, {kSteps, "loop", "1", "40"});
-  REQUIRE(eventually([&] { return job.prints("fault\n"); }, kLimit));
-  CHECK_FALSE(eventually([&] { return job.prints("hangs"); }, 4s));
+TEST_CASE("with the limit off a worker that stands still is named and shown, and nobody is ended", "[hang][nodes]") {
+  HangJob job(1, {"--hang-timeout=off", "--rdzv-id=off"}, {kSteps, "stop", "1", "40"});
+  REQUIRE(eventually([&] { return job.prints("rank 1 stands still: it has been stopped"); }, kLimit));
+  CHECK(job.prints("Nobody is ended (--hang-timeout off)"));
+  const auto shown = [&] { return run({ddprun_program(), "status", "off"}, kLimit).out; };
+  CHECK(eventually([&] { return has(shown(), "waits for:  rank 1 has been stopped for "); }, kLimit));
+  CHECK_FALSE(job.prints("hangs"));
+  ::kill(job.worker(1), SIGCONT);
+  REQUIRE(eventually([&] { return job.prints("rank 1 goes on after "); }, kLimit));
+  job.all_end_well();
+}
+
+TEST_CASE("a pause in inferred phases is named, and the job is done in its first round", "[hang][nodes]") {
+  HangJob job(1, {}, {"300", "upload", "1", "40"}, {{"INFERRED", "1"}});
+  job.all_end_well();
+  CHECK_THAT(job.all_err(),
+             Matches("[\\s\\S]*rank 1 stands still: it has computed for \\d\\.\\d s, after step 39; ranks 0 "
+                     "and 2 wait for it in grads; in .*upload. It is ended after 60 s "
+                     "[\\s\\S]*rank 1 goes on after \\d\\.\\d s.\n[\\s\\S]*"));
+  CHECK_FALSE(job.prints("hangs"));
+  CHECK(job.prints("done in round 1"));
+}
+
+TEST_CASE("where a worker was ended in vain the next one has ten times as long", "[hang][nodes]") {
+  HangJob job(1, {}, {kSteps, "upload", "1", "40"});
+  job.all_end_well();
+  CHECK_THAT(job.all_err(),
+             Matches("[\\s\\S]*rank 1 hangs: it has computed for \\d\\.\\d s, .*; in .*upload.\n"
+                     "[\\s\\S]*rank 1 stands still: it .*; in .*upload. It is ended after \\d\\d s[\\s\\S]*"));
+  CHECK(job.prints("done in round 2"));
 }
 
 TEST_CASE("the stacks of a running job's workers are shown, of all its nodes, and nothing stops",

@@ -3,10 +3,11 @@
 // RANK has the fault at that step, and writes "fault" first.
 //
 // Faults: loop, untold-loop (no rank reports its collectives), time-out (a loop; the others save, and end by SIGALRM
-// after 8 s), deadlock, stop, skip, load, disk (reads stuck/file), slow-save (3.5 s, told). From that step on:
-// slow-compute (three times as long), slow-load, quota: all ranks compute for 60 ms instead of sleeping, and this one
-// in the control group of FILE; it writes when each of its steps began. With OUTLOOK in the environment it reports its
-// number of steps and a loss.
+// after 8 s), upload (in every round: 5 s that nothing tells), deadlock, stop, skip, load, disk (reads stuck/file),
+// slow-save (3.5 s, told). From that step on: slow-compute (three times as long), slow-load, quota: all ranks compute
+// for 60 ms instead of sleeping, and this one in the control group of FILE; it writes when each of its steps began.
+// With OUTLOOK in the environment it reports its number of steps and a loss; with INFERRED its phases count as
+// inferred.
 #include <unistd.h>
 
 #include <chrono>
@@ -33,13 +34,18 @@ __attribute__((noinline)) void await_batch() {
   for (;;) pause();
 }
 
+__attribute__((noinline)) void upload() {
+  for (int i = 0; i < 5; ++i) sleep(1);
+}
+
 struct Fault {
   std::string kind;
   int rank = -1, step = 0;
   std::string file = {};
 
   bool is_on(const std::string& what, int at) const {
-    return kind == what && at >= step && environment_number("RANK") == rank && environment_number("DDPRUN_ROUND") == 1;
+    return kind == what && at >= step && environment_number("RANK") == rank &&
+           (what == "upload" || environment_number("DDPRUN_ROUND") == 1);
   }
   bool is_due(const std::string& what, int at) const { return at == step && is_on(what, at); }
 };
@@ -70,6 +76,7 @@ void tell_step(int step) {
 void have(const Fault& fault, int step) {
   if (fault.is_due("loop", step) || fault.is_due("untold-loop", step)) tell_fault(), spin_forever();
   if (fault.is_due("time-out", step)) tell_fault(), spin_forever();
+  if (fault.is_due("upload", step)) tell_fault(), upload();
   if (fault.kind == "time-out" && fault.step == step && environment_number("DDPRUN_ROUND") == 1) {
     alarm(kTimeOut);
     ddprun_channel_phase(DDPRUN_PHASE_SAVING);
@@ -90,6 +97,7 @@ int main(int argc, char** argv) {
       argc > 4 ? Fault{argv[2], std::atoi(argv[3]), std::atoi(argv[4]), argc > 5 ? argv[5] : ""} : Fault{};
   ddprun_channel_attach();
   ddprun_channel_handle_signals();
+  if (std::getenv("INFERRED") && ddprun_channel_page_) ddprun_channel_page_->inferred = 1;
   FileCollectives collectives(fault.kind != "untold-loop");
   if (std::getenv("OUTLOOK"))
     ddprun_channel_total_steps(static_cast<std::uint64_t>(steps)), ddprun_channel_loss(1, 0.5);

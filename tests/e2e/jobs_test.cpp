@@ -15,7 +15,10 @@ class Desk {
  public:
   explicit Desk(const std::string& job) { folder_.write("job.toml", job); }
 
-  CommandOptions options() const { return {.env = {{"XDG_STATE_HOME", folder_ / "state"}}, .cwd = folder_.path()}; }
+  CommandOptions options() const {
+    const std::string path = folder_.path().string() + ":" + std::getenv("PATH");
+    return {.env = {{"XDG_STATE_HOME", folder_ / "state"}, {"PATH", path}}, .cwd = folder_.path()};
+  }
   Ended ddprun(std::vector<std::string> words) const { return run(job_of(std::move(words)), kLimit, options()); }
   json facts() const { return json::parse(ddprun({"describe", "--json"}).out); }
   std::string state() const { return facts()["state"]; }
@@ -24,6 +27,21 @@ class Desk {
 
  private:
   TempFolder folder_;
+};
+
+// With a Slurm of scripts: `sbatch` is one, scontrol knows the jobs 1 and 2, which run. All note that they were called.
+class SlurmDesk : public Desk {
+ public:
+  explicit SlurmDesk(const std::string& sbatch, const std::string& more = "") : Desk("program = ['true']\n" + more) {
+    put("sbatch", sbatch);
+    put("scontrol", "for id in 1 2; do printf 'JobId=%s JobName=job\\n   JobState=RUNNING\\n' $id; done");
+    for (const char* program : {"scancel", "sacct"}) put(program, "exit 1");
+  }
+  std::string calls() const { return read_file(*this / "calls"); }
+  void put(const std::string& program, const std::string& script) const {
+    folder().write(program, "#!/bin/sh\necho " + program + " >>" + (*this / "calls").string() + "\n" + script + "\n",
+                   true);
+  }
 };
 
 // Rank 0's lines are "loss 0.5" and the like; `script` follows.
@@ -121,6 +139,26 @@ TEST_CASE("a submitted job goes on without its shell, log -f follows it, cancel 
   CHECK(has(desk.ddprun({"cancel", handle}).err, "has ended: stopped."));
 }
 
+TEST_CASE("without a name nothing is cancelled while several jobs go on", "[jobs]") {
+  const Desk desk(shell_job_file("trap 'exit 0' TERM; " + kWaits));
+  Command first(job_of({"submit", "job.toml"}), desk.options());  // keep the jobs for the test's end
+  Command second(job_of({"submit", "job.toml"}), desk.options());
+  CHECK(first.wait_exit(kLimit) == exited(0));
+  CHECK(second.wait_exit(kLimit) == exited(0));
+  const Ended refused = desk.ddprun({"cancel"});
+  CHECK(refused == exited(2));
+  CHECK_THAT(refused.err,
+             Matches("ddprun cancel: several jobs have not ended; name one of them: job-\\S+ and job-\\S+\\.\n"));
+  const auto cancel = [&](const Words& job) {
+    return eventually([&] { return desk.ddprun(joined({{"cancel"}, job})) == exited(0); }, kLimit);
+  };
+  CHECK(cancel({first.out().substr(0, first.out().find('\n'))}));
+  CHECK(first.all_gone(kLimit));
+  CHECK(cancel({}));  // the newest, or the only one
+  CHECK(cancel({second.out().substr(0, second.out().find('\n'))}));
+  CHECK(second.all_gone(kLimit));
+}
+
 TEST_CASE("submit --wait shows the output and ends with the job's code", "[jobs]") {
   const Desk desk(shell_job_file("echo works; exit 3"));
   const Ended ended = desk.ddprun({"submit", "--wait", "job.toml"});
@@ -153,6 +191,78 @@ TEST_CASE("a snapshot is fetched before the start, stored when it has changed, a
       run(job_of({"run", "job.toml", "--set", "snapshot.fetch=", "--set", "snapshot.store=exit 1"}), kLimit, options);
   CHECK(unsaved == exited(73));
   CHECK(has(unsaved.err, "the snapshot was not stored: the command exited with code 1."));
+}
+
+TEST_CASE("what Slurm may have is kept as unclear, and nobody else's job is asked about or cancelled", "[jobs]") {
+  const SlurmDesk desk("echo 'sbatch: error: Socket timed out on send/recv operation' >&2; exit 1");
+  const Ended submitted = desk.ddprun({"submit", "--to", "slurm", "job.toml"});
+  CHECK(submitted == exited(93));
+  CHECK(has(submitted.err, "Socket timed out on send/recv operation. squeue --me --name=job shows its number"));
+  CHECK_THAT(desk.ddprun({"list"}).out, Matches("[\\s\\S]*\nslurm://job-[0-9a-z]{6} +unclear [\\s\\S]*"));
+  CHECK(has(desk.ddprun({"describe", "job"}).out, "squeue --me --name=job"));
+  const Ended cancelled = desk.ddprun({"cancel", "job"});
+  CHECK(cancelled == exited(2));
+  CHECK(has(cancelled.err, "scancel with that number ends it"));
+  CHECK(desk.calls() == "sbatch\n");
+}
+
+TEST_CASE("a job that Slurm refuses leaves no record, and sbatch gets no token", "[jobs]") {
+  const SlurmDesk desk("echo \"error: nope, token ${DDPRUN_TOKEN-none}\" >&2; exit 1");
+  CommandOptions options = desk.options();
+  options.env["DDPRUN_TOKEN"] = "0123456789abcdef0123456789abcdef";
+  const Ended refused = run(job_of({"submit", "--to", "slurm", "job.toml"}), kLimit, options);
+  CHECK(refused == exited(69));
+  CHECK(has(refused.err, "error: nope, token none."));
+  CHECK(fs::is_empty(desk / "state/ddprun/jobs"));
+}
+
+TEST_CASE("what a cluster may have of a job is removed by its name", "[jobs]") {
+  const SlurmDesk desk("", "[kubernetes]\nimage = 'x'\n");
+  desk.put(
+      "kubectl",
+      "case $1 in apply) cat >manifest; echo secret/x serverside-applied; exit 1;; get) echo '{\"items\": []}';; esac");
+  const Ended submitted = desk.ddprun({"submit", "--to", "k8s", "job.toml"});
+  CHECK(submitted == exited(93));
+  CHECK(has(submitted.err, " removes what it has."));
+  CHECK(has(read_file(desk / "manifest"), "kind: Secret"));
+  CHECK(desk.state() == "unclear");
+  CHECK(desk.ddprun({"cancel", "job"}) == exited(0));
+  CHECK(desk.state() == "stopped");
+}
+
+TEST_CASE("a killed submit leaves its job as unclear", "[jobs]") {
+  const SlurmDesk desk("kill -9 $PPID");
+  CHECK(desk.ddprun({"submit", "--to", "slurm", "job.toml"}) == killed_by(SIGKILL));
+  CHECK(has(desk.ddprun({"status"}).out,
+            "Slurm may have this job or not: ddprun submit ended before it had the answer."));
+}
+
+TEST_CASE("the number of a job that Slurm has taken is told although its record cannot be written", "[jobs]") {
+  const SlurmDesk desk("cd \"${2%/*}\" && rm submitted.json && mkdir submitted.json && echo 17");
+  const Ended submitted = desk.ddprun({"submit", "--to", "slurm", "job.toml"});
+  CHECK(submitted == exited(93));
+  CHECK(has(submitted.err, "the job is submitted, as Slurm's job 17, but cannot write "));
+  CHECK_FALSE(fs::is_empty(desk / "state/ddprun/jobs"));
+}
+
+TEST_CASE("sbatch's end counts, not that of what it has started, and the list asks Slurm once about all jobs",
+          "[jobs]") {
+  const SlurmDesk desk("sleep 600 & echo >>submitted; wc -l <submitted");
+  for (int i = 0; i < 2; ++i) {
+    const Ended submitted = desk.ddprun({"submit", "--to", "slurm", "job.toml"});
+    CHECK(submitted == exited(0));
+    CHECK_THAT(submitted.out, Matches("slurm://job-[0-9a-z]{6}\n"));
+    CHECK(has(submitted.err, "Slurm's job is " + std::to_string(i + 1) + "."));
+  }
+  fs::create_directories(desk / "state/ddprun/jobs/torn-abc123");
+  desk.folder().write("state/ddprun/jobs/torn-abc123/submitted.json", "{\"place\": 7}");
+  const Ended listed = desk.ddprun({"list"});
+  CHECK(listed == exited(0));
+  const std::string row = "slurm://job-[0-9a-z]{6} +running [^\n]*\n";
+  CHECK_THAT(listed.out, Matches("[\\s\\S]*" + row + row + "[\\s\\S]*"));
+  CHECK_THAT(listed.out, Matches("[\\s\\S]*\ntorn-abc123 +unreadable [\\s\\S]*"));
+  CHECK(has(desk.ddprun({"describe", "torn"}).out, "has a 'place' that is no place"));
+  CHECK(desk.calls() == "sbatch\nsbatch\nscontrol\n");
 }
 
 namespace {

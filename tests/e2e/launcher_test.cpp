@@ -81,7 +81,7 @@ TEST_CASE("after a failure the whole group starts anew, with a fresh store on a 
   CHECK(rounds == std::set<std::string>{"round 1 restarts 0", "round 2 restarts 1"});
   CHECK(ports.size() == 2);
   CHECK(has(ended.err, "rank 1 (local rank 1) exited with code 9"));
-  CHECK(has(ended.err, " s into round 1; restart 1 of 3.\n"));
+  CHECK(has(ended.err, " s into round 1; restart 1 of 3 (--max-restarts 0: none).\n"));
 }
 
 // Ten seconds count as progress if no worker reports any.
@@ -126,6 +126,35 @@ TEST_CASE("SIGINT and SIGTERM stop politely and are told by the exit code", "[fa
   const bool was_slow = ended.err.find("ddprun: waiting for rank") != std::string::npos;
   CHECK((lines_of_ours(ended.err) == 1 || was_slow));
   CHECK(job.all_gone(10s));
+}
+
+TEST_CASE("a job of one node meets on the loopback where the address it was given is another machine's, and says so") {
+  const std::string port = std::to_string(free_port());
+  const auto job = [&](std::vector<std::string> options) {
+    options.push_back("--nproc_per_node=2");
+    options.insert(options.end(), {"bash", "-c", "exec 3<>/dev/tcp/$MASTER_ADDR/$MASTER_PORT && echo at $MASTER_ADDR"});
+    return run(job_of(options), kLimit);
+  };
+  // A manual's line. No host has an address of 192.0.2.0/24 or a name in .invalid.
+  for (const std::vector<std::string>& options : std::vector<std::vector<std::string>>{
+           {"--nnodes=1", "--node_rank=0", "--master_addr=192.0.2.250", "--master_port=" + port},
+           {"--rdzv-endpoint=192.0.2.250:" + port},
+           {"--rdzv-backend=c10d", "--rdzv-endpoint=192.0.2.250:" + port},
+           {"--local-addr=192.0.2.250"},
+           {"--master-addr=head.invalid"}}) {
+    const Ended ended = job(options);
+    CHECK(ended == exited(0));
+    CHECK(count(ended.out, "at 127.0.0.1\n") == 2);
+    CHECK(lines_of_ours(ended.err) == 1);
+    CHECK(has(ended.err, ") is not known as an address of "));
+  }
+  for (const std::string own : {"127.0.0.2", "localhost"}) {
+    const Ended ended = job({"--master-addr=" + own, "--master-port=" + port});
+    CHECK(ended == exited(0));
+    CHECK(count(ended.out, "at " + own + "\n") == 2);
+    CHECK(ended.err.empty());
+  }
+  CHECK(job({"--standalone", "--rdzv-endpoint=192.0.2.250:" + port}).err.empty());  // which is ignored
 }
 
 TEST_CASE("stderr passes through whole: bytes, long lines, and a last line without its end") {

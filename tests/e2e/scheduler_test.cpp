@@ -56,6 +56,61 @@ TEST_CASE("srun ddprun needs no options: the nodes of a step become one job", "[
   CHECK(has(two.out, "up 2/3" + of_job));
 }
 
+TEST_CASE("a step whose first node has a name without an address meets at Slurm's NodeAddr", "[scheduler]") {
+  const TempFolder folder;
+  const std::string calls = folder / "calls";
+  folder.write("scontrol", "#!/bin/sh\necho \"$*\" >>" + calls + "\necho '   NodeAddr=127.0.0.1 NodeHostName=x'\n",
+               true);
+  const Variables by_slurm{{"PATH", folder.path().string() + ":" + std::getenv("PATH")},
+                           {"SLURM_STEP_NODELIST", "no-such-host.invalid,other"},
+                           {"SLURMD_NODENAME", std::nullopt}};
+  const int job = job_with_free_port();
+  Command second(shell_job({}, kWorker), {.env = with(step_of_two(job, 1), by_slurm)});
+  Command first(shell_job({}, kWorker), {.env = with(step_of_two(job, 0), by_slurm)});
+  const Ended one = first.wait_exit(kLimit), two = second.wait_exit(kLimit);
+  CHECK(one == exited(0));
+  CHECK(two == exited(0));
+  CHECK(has(one.out, "up 0/2 of "));
+  CHECK(has(two.out, "up 1/2 of "));
+  CHECK(read_file(calls) == "show node no-such-host.invalid\nshow node no-such-host.invalid\n");
+}
+
+TEST_CASE("where nobody knows the first node of a step, that is said before the nodes go on looking", "[scheduler]") {
+  const TempFolder folder;
+  folder.write("scontrol", "#!/bin/sh\nexit 1\n", true);
+  Command job(shell_job({}, kWorker), {.env = with(step_of_two(job_with_free_port(), 1),
+                                                   {{"PATH", folder.path().string() + ":" + std::getenv("PATH")},
+                                                    {"SLURM_STEP_NODELIST", "no-such-host.invalid,other"}})});
+  job.wait_for_output("its name has no address here: .*by --master-addr HOST \\(PET_MASTER_ADDR\\)", kLimit);
+  CHECK_FALSE(job.ended());
+}
+
+TEST_CASE("of a step with two tasks per node the surplus is refused at once, and the job's nodes go on",
+          "[scheduler]") {
+  const TempFolder folder;
+  const std::vector<std::string> job =
+      shell_job({"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:" + std::to_string(free_port())},
+                "echo up; until [ -e go ]; do sleep 0.02; done");
+  std::vector<std::unique_ptr<Command>> tasks;
+  const auto task = [&](int number) -> Command& {
+    const Variables variables{{"SLURM_STEP_TASKS_PER_NODE", "2(x2)"}, {"SLURM_PROCID", std::to_string(number)}};
+    tasks.push_back(std::make_unique<Command>(
+        job, CommandOptions{.env = with(step_of_two(7, number / 2), variables), .cwd = folder.path()}));
+    return *tasks.back();
+  };
+  for (Command* one : {&task(0), &task(1)}) one->wait_for_output("up", kLimit);
+  for (const int number : {2, 3}) {
+    const Ended ended = task(number).wait_exit(kLimit);
+    CHECK(ended == exited(69));
+    CHECK(has(ended.err, "of Slurm's step 7.0 the job has its 2 nodes, "));
+    CHECK(has(ended.err, "srun --ntasks-per-node=1"));
+  }
+  folder.write("go", "");
+  for (const std::size_t one : {0u, 1u}) CHECK(tasks[one]->wait_exit(kLimit) == exited(0));
+  CHECK(count(tasks[0]->err(), "for one per machine, srun --ntasks-per-node=1") == 1);
+  CHECK(count(tasks[1]->err(), "for one per machine, srun --ntasks-per-node=1") == 0);
+}
+
 TEST_CASE("the first event of a requeued job says how often it was requeued, and no other one", "[scheduler]") {
   const TempFolder folder;
   const auto events = [&](const Variables& variables) {

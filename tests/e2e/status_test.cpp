@@ -255,3 +255,60 @@ TEST_CASE("who ends before an act is asked for changes nothing, and who has anot
   CHECK(elsewhere(token) == exited(0));
   for (auto& agent : job.agents) CHECK(agent->wait_exit(kLimit).code != 0);
 }
+
+// In a network namespace, whose sockets are this test's own.
+TEST_CASE("another user's sockets hide no job, and to act on one of several it is named", "[status]") {
+  if (geteuid() != 0 || run({"unshare", "--net", "ip", "link", "set", "lo", "up"}, kLimit).code != 0) {
+    WARN("skipped: only root can start processes of other users, in a network namespace");
+    return;
+  }
+  const std::string take_names = R"(
+import socket, sys, time
+kept = []
+def take(name, backlog):
+    s = socket.socket(socket.AF_UNIX)
+    s.bind("\0ddprun/65534/" + name)
+    s.listen(backlog)
+    kept.append(s)
+take(sys.argv[1] + "/silent", 8)
+take(sys.argv[1] + "/full", 0)
+kept.append(socket.socket(socket.AF_UNIX))
+kept[-1].connect("\0ddprun/65534/" + sys.argv[1] + "/full")
+print("taken", flush=True)
+time.sleep(1000)
+)";
+  const std::string script = R"(
+ip link set lo up
+as="setpriv --reuid=65534 --regid=65534 --clear-groups"
+runs() { until $as "$0" stacks $1 > /dev/null 2>&1; do sleep 0.05; done; }
+ends() { while $as "$0" stacks $1 > /dev/null 2>&1; do sleep 0.05; done; }
+$as "$0" --rdzv-id=first sleep 1000 &
+runs first
+$as sleep 1000 & newer=$!
+until grep -qs "^Uid:.65534" /proc/$newer/status; do sleep 0.05; done
+python3 -c "$1" $newer > names & attacker=$!
+until grep -qs taken names; do sleep 0.05; done
+$as "$0" status | sed -n "s/^id: */asked: /p"
+$as "$0" stacks | sed -n "s/^rank 0 .*/stacks/p"
+$as "$0" --rdzv-id=second sleep 1000 &
+runs second
+kill $attacker && wait $attacker
+$as "$0" ctl stop 2>&1; echo "without a name: $?"
+"$0" ctl stop 2>&1; echo "by root: $?"
+$as "$0" ctl first stop; ends first
+$as "$0" ctl stop; echo "the only one: $?"
+kill $newer
+wait
+)";
+  const TempFolder folder;
+  const Ended ended = run({"unshare", "--net", "bash", "-c", script, ddprun_program(), take_names}, kLimit,
+                          {.env = {{"HOME", folder / "."}}, .cwd = folder / "."});
+  CAPTURE(ended.err);
+  CHECK(has(ended.out, "asked: first\n"));
+  CHECK(has(ended.out, "stacks\n"));
+  CHECK(has(ended.out, "ddprun ctl: several jobs run here; name one of them: first and second.\nwithout a name: 2\n"));
+  CHECK(has(ended.out,
+            "ddprun ctl: no job of yours runs on this machine; there are: first (of user 65534) and second "
+            "(of user 65534).\nby root: 2\n"));
+  CHECK(has(ended.out, "the only one: 0\n"));
+}

@@ -23,7 +23,7 @@ void check_complete(const std::string& bytes, const ParsedRequest& parsed) {
   metrics_format(parsed.request.accept);
   const auto token = std::get<rendezvous::Token>(rendezvous::Token::parse(kSecret));
   const bool shows = parsed.request.authorization.ends_with(kSecret);
-  promise(refusal_of(parsed.request, token) || shows, "who does not show the token is refused");
+  promise(refusal_of(parsed.request, token, "node1") || shows, "who does not show the token is refused");
 }
 
 }  // namespace

@@ -453,6 +453,19 @@ TEST_CASE("an elastic job without an endpoint meets on this machine, a job of so
   CHECK(problems(parsed({"--rdzv-backend=c10d", "--nnodes=2", "p"}), kMachine).size() == 1);
 }
 
+TEST_CASE("a standalone job of several nodes is a contradiction, unless a weaker source asks for the nodes",
+          "[config]") {
+  const auto problems_of = [](const Arguments& words, const std::map<std::string, std::string>& environment) {
+    return problems(read_command_line(words, {environment}).config, kMachine);
+  };
+  for (const char* nodes : {"2", "2:4"})
+    CHECK(problems_of({"--standalone", std::string("--nnodes=") + nodes, "p"}, {}).size() == 1);
+  CHECK(problems_of({"--nnodes=2", "p"}, {{"PET_STANDALONE", "1"}}).size() == 1);
+  CHECK(problems_of({"p"}, {{"PET_STANDALONE", "1"}, {"PET_NNODES", "2"}}).size() == 1);
+  CHECK(problems_of({"--standalone", "p"}, {{"PET_NNODES", "2"}}).empty());  // as in a pod of a larger job
+  CHECK(problems_of({"--standalone", "--nnodes=1:4", "p"}, {}).empty());
+}
+
 TEST_CASE("what is typed for torchrun on one machine is right", "[config]") {
   for (const Arguments& words :
        {Arguments{"--standalone", "--nnodes=1", "--nproc_per_node=2", "t.py"},

@@ -91,6 +91,71 @@ TEST_CASE("a job whose ddprun run was killed has failed, and one that was cancel
   CHECK(state_of(facts_with(json())) == "waiting");
 }
 
+TEST_CASE("a job that the scheduler may not have is unclear, until its record says more", "[job_view]") {
+  JobFacts facts = facts_with(json());
+  facts.place = Place::slurm;
+  facts.submitted = {{"place", "slurm"}};
+  CHECK(state_of(facts) == "unclear");
+  CHECK_FALSE(can_ask(facts));
+  CHECK_THAT(status_text(facts), Contains("squeue --me"));
+  facts.submitted["unclear"] = "Slurm may have it: what to do.";
+  CHECK_THAT(status_text(facts), Contains("Slurm may have it: what to do."));
+  facts.status = {{"state", "running"}};
+  CHECK(state_of(facts) == "running");
+  facts.submitted = {{"place", "slurm"}, {"place_id", "17"}};
+  CHECK(can_ask(facts));
+
+  JobFacts pods = facts_with(json());
+  pods.place = Place::kubernetes;
+  pods.submitted = {{"unclear", "some of it may be there."}, {"kubernetes", {{"name", "digits-abc123"}}}};
+  pods.scheduler = PlaceState{};
+  CHECK(can_ask(pods));
+  CHECK(state_of(pods) == "unclear");
+  pods.scheduler->phase = PlaceState::Phase::running;
+  CHECK(state_of(pods) == "running");
+  pods.scheduler->phase = PlaceState::Phase::gone;
+  pods.cancelled = true;
+  CHECK(state_of(pods) == "stopped");
+}
+
+TEST_CASE("a record that cannot be read is a row of its own", "[job_view]") {
+  JobFacts facts = facts_with(json());
+  facts.problem = "cannot read it.";
+  CHECK(list_text({facts}) == "JOB            STATE       STARTED  EXIT CODE\ndigits-abc123  unreadable           -\n");
+  CHECK_THAT(status_text(facts), Contains("cannot read it."));
+}
+
+TEST_CASE("what a record says is of the kinds that are read of it, or nothing", "[job_record]") {
+  const TempFolder folder;
+  const JobRecord record = make_record(folder.path(), "digits");
+  const auto with_file = [&](const std::string& text) {
+    record.write_text("submitted.json", text);
+    record.write_text("status.json", text);
+    CHECK(all_records(folder.path()).size() == 1);
+    return record.problem();
+  };
+  CHECK(with_file(R"({"place": "slurm", "at": 5, "program": ["a"], "more": [1]})").empty());
+  CHECK(record.submitted()["at"] == 5);
+  CHECK_THAT(with_file("{\"place\": "), Contains("it is no JSON object") && Contains(record.id()));
+  CHECK(record.submitted().is_null());
+  CHECK_THAT(with_file(""), Contains("it is empty"));
+  for (const char* wrong :
+       {"[]", "7", R"({"place": 7})", R"({"place": "moon"})", R"({"at": "x"})", R"({"program": [1]})",
+        R"({"place_id": 17})", R"({"kubernetes": []})", R"({"kubernetes": {"name": 1}})", R"({"overrides": {}})"}) {
+    INFO(wrong);
+    CHECK_FALSE(with_file(wrong).empty());
+    CHECK(record.submitted().is_null());
+  }
+  for (const char* wrong : {R"({"host": 1})", R"({"pid": "1"})", R"({"pid_start": null})"}) {
+    with_file(wrong);
+    CHECK(record.status().is_null());
+  }
+  fs::remove(record.path("submitted.json"));
+  fs::create_symlink("submitted.json", record.path("submitted.json"));
+  CHECK(all_records(folder.path()).size() == 1);
+  CHECK_THAT(record.problem(), Contains("Too many levels of symbolic links"));
+}
+
 TEST_CASE("the list of jobs is a table, and describe --json has no numbers of processes", "[job_view]") {
   CHECK(list_text({facts_with({{"state", "succeeded"}, {"exit_code", 0}})}) ==
         "JOB                   STATE      STARTED  EXIT CODE\nhere://digits-abc123  succeeded           0\n");
@@ -132,6 +197,9 @@ TEST_CASE("the words of the commands about jobs", "[job_words]") {
   CHECK(read_job_words({"run"}).mistake == "it takes the job's file: ddprun run job.toml.");
   CHECK(read_job_words({"run", "job.toml", "--max-restarts", "5"}).mistake ==
         "the option --max-restarts is a key of the job's file here: --set max-restarts=VALUE.");
+  CHECK(read_job_words({"run", "job.toml", "--token-file", "t"}).mistake ==
+        "the option --token-file is a key of the job's file here: --set token-file=VALUE.");
+  CHECK(read_job_words({"run", "--record", "r", "--token-file", "t"}).token_file == "t");
   CHECK(read_job_words({"run", "job.toml", "3"}).mistake ==
         "'3' is one word too many: arguments of the program come behind --.");
   CHECK(read_job_words({"submit", "job.toml", "--to", "slurn"}).mistake ==

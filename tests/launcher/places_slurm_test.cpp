@@ -151,15 +151,48 @@ TEST_CASE("a job in the queue says why it waits", "[places]") {
 }
 
 TEST_CASE("sacct's last line is the state, and the lines before are requeues", "[places]") {
-  const PlaceState done = state_from_sacct("REQUEUED|75:0|host0\nPREEMPTED|0:0|host1\nCOMPLETED|0:0|host2\n").value();
+  const auto states = states_from_sacct(
+      "7|REQUEUED|75:0|host0\n8|CANCELLED by 1000|0:0|host0\n7|PREEMPTED|0:0|host1\n9|FAILED|15:0|host0\n"
+      "7|COMPLETED|0:0|host2\n10|PENDING|0:0|None assigned\nwhat is this\n");
+  const PlaceState& done = states.at("7");
   CHECK(done.phase == Phase::succeeded);
   CHECK(done.requeues == 2);
   CHECK(done.where == "host2");
-  CHECK(state_from_sacct("CANCELLED by 1000|0:0|host0\n").value().phase == Phase::stopped);
-  CHECK(state_from_sacct("FAILED|15:0|host0\n").value().exit_code == 143);
-  CHECK(state_from_sacct("PENDING|0:0|None assigned\n").value().where.empty());
-  CHECK_FALSE(state_from_sacct(""));
-  CHECK_FALSE(state_from_sacct("what is this\n"));
+  CHECK(states.at("8").phase == Phase::stopped);
+  CHECK(states.at("9").exit_code == 143);
+  CHECK(states.at("10").where.empty());
+  CHECK(states.size() == 4);
+}
+
+TEST_CASE("the answers about several jobs are told apart, also with prompts before them", "[places]") {
+  const auto texts =
+      jobs_of_scontrol("scontrol: show job 2\n" + kRunning + "\nscontrol: scontrol: JobId=5 JobName=x\n" +
+                       "   JobState=PENDING Reason=None\nscontrol: ");
+  REQUIRE(texts.size() == 2);
+  CHECK(state_from_scontrol(texts.at("2")).value().phase == Phase::running);
+  CHECK(state_from_scontrol(texts.at("5")).value().phase == Phase::queued);
+}
+
+TEST_CASE("sbatch's answer is a number, a refusal, or unclear", "[places]") {
+  using How = ProgramEnd::How;
+  const auto answer = [](const ProgramEnd& end) {
+    const SbatchAnswer read = answer_of_sbatch(end);
+    return read.refused ? "refused" : read.id.empty() ? "unclear" : read.id;
+  };
+  CHECK(answer({How::exited, 0, "17\n"}) == "17");
+  CHECK(answer({How::exited, 0, "17;east\n"}) == "17;east");
+  CHECK(answer({How::exited, 0, "Welcome to the cluster.\n17\nQuota: 3 %\n"}) == "17");
+  CHECK(answer({How::too_late, 0, "17\n"}) == "17");  // it told, and then did something else
+  CHECK(answer({How::exited, 1, "17\n", "cannot mail\n"}) == "17");
+  CHECK(answer({How::exited, 1, "", "sbatch: error: invalid partition specified: nope\n"}) == "refused");
+  CHECK(answer({How::exited, 1, "", "sbatch: error: Unable to contact slurm controller (connect failure)\n"}) ==
+        "refused");
+  CHECK(answer({How::not_found}) == "refused");
+  CHECK(answer({How::exited, 1, "", "sbatch: error: Socket timed out on send/recv operation\n"}) == "unclear");
+  CHECK(answer({How::exited, 1, "", "sbatch: error: Zero Bytes were transmitted or received\n"}) == "unclear");
+  CHECK(answer({How::too_late}) == "unclear");
+  CHECK(answer({How::killed, 9}) == "unclear");
+  CHECK(answer({How::exited, 0, "Submitted batch job 17\n"}) == "unclear");
 }
 
 TEST_CASE("KillWait is read from Slurm's configuration", "[places]") {

@@ -34,6 +34,66 @@ TEST_CASE("a value that the user gave is not among those of the scheduler", "[sc
   CHECK(scheduler_values({options(), {}, step}).settings.size() == 1);
 }
 
+namespace {
+
+// What nodes of a step meet at, and what is warned of; `why` has the names without an address.
+struct Meets {
+  std::string at, warning, asked;
+};
+Meets where_a_step_meets(const std::map<std::string, std::optional<std::string>>& why, const std::string& shown,
+                         const char* nodes = "2") {
+  Meets out;
+  const NodeQuestions ask{[&](const std::string& name) -> std::optional<std::string> {
+                            const auto found = why.find(name);
+                            return found == why.end() ? "" : found->second;
+                          },
+                          [&](const std::string& name) { return out.asked += name, shown; }};
+  const std::map<std::string, std::string> step{{"SLURM_JOB_ID", "7"},
+                                                {"SLURM_STEP_ID", "0"},
+                                                {"SLURM_STEP_NUM_NODES", nodes},
+                                                {"SLURM_NODEID", "1"},
+                                                {"SLURM_STEP_NODELIST", "n[1-2]"}};
+  const SchedulerValues values = scheduler_values({options(), {}, step, {}, {}, ask});
+  for (const settings::Setting& setting : values.settings)
+    if (setting.option->name == std::string("master-addr")) out.at = setting.text;
+  for (const std::string& sentence : values.warnings) out.warning += sentence;
+  return out;
+}
+
+const std::string kShownNode = "NodeName=n1 Arch=x86_64\n   NodeAddr=10.0.0.1 NodeHostName=n1 Version=22.05.8\n";
+
+}  // namespace
+
+TEST_CASE("a node whose name has an address is not asked about at Slurm, nor while a name server is slow",
+          "[scheduler]") {
+  for (const auto& why : {std::map<std::string, std::optional<std::string>>{}, {{"n1", std::nullopt}}}) {
+    const Meets meets = where_a_step_meets(why, kShownNode);
+    CHECK(meets.at == "n1");
+    CHECK(meets.warning.empty());
+    CHECK(meets.asked.empty());
+  }
+  CHECK(where_a_step_meets({{"n1", "unknown"}}, kShownNode, "1").asked.empty());  // nobody is to be reached
+}
+
+TEST_CASE("a node whose name has no address is reached by its NodeAddr", "[scheduler]") {
+  const Meets meets = where_a_step_meets({{"n1", "Name or service not known"}}, kShownNode);
+  CHECK(meets.at == "10.0.0.1");
+  CHECK(meets.warning.empty());
+  CHECK(meets.asked == "n1");
+}
+
+TEST_CASE("where Slurm knows no better address the nodes go on with the name, and are told what to set",
+          "[scheduler]") {
+  const std::map<std::string, std::optional<std::string>> none{{"n1", "Name or service not known"}, {"x", "unknown"}};
+  for (const std::string shown :
+       {"", "NodeName=n1\n   NodeAddr=n1 NodeHostName=n1\n", "   NodeAddr=x\n", "NodeAddr="}) {
+    const Meets meets = where_a_step_meets(none, shown);
+    CHECK(meets.at == "n1");
+    CHECK_THAT(meets.warning, Contains("n1, the first one in SLURM_STEP_NODELIST") &&
+                                  Contains("Name or service not known") && Contains("--master-addr HOST"));
+  }
+}
+
 TEST_CASE("neighbouring jobs and steps meet at ports of their own, below the ephemeral ones", "[scheduler]") {
   std::set<int> ports;
   for (std::uint64_t job = 4'000'000; job < 4'000'900; ++job)

@@ -57,8 +57,10 @@ TEST_CASE("an endpoint is a host with or without a port, IPv6 in brackets", "[va
   CHECK(read("node7:0").port == 0);
   CHECK(read("[fd00::1]").host == "fd00::1");
   CHECK(read("[fd00::1]:65535").port == 65535);
-  check_refused(read_endpoint,
-                {"", ":1", "a:", "a:b", "a:65536", "a:-1", "[::1", "[::1]x", "[::1]:", "fd00::1", "a b:1", "[]:1"});
+  check_refused(read_endpoint, {"", ":1", "a:", "a:b", "a:65536", "a:-1", "[::1", "[::1]x", "[::1]:", "fd00::1",
+                                "a b:1", "[]:1", "29500", "29500:1"});
+  CHECK(read("10.0.0.4").host == "10.0.0.4");
+  CHECK(read("7a").host == "7a");
 }
 
 TEST_CASE("settings of the rendezvous may stand in quotes that no shell took away", "[values]") {

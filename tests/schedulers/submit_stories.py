@@ -75,6 +75,18 @@ class Submitted:
                    lambda: f"{states}: {self.status()}\n{self.log()}\n{self.bench.cluster.run('scontrol', 'show', 'jobs')}")
         return self.status()
 
+    def check_token(self) -> None:
+        """It is in a file of the user's own, and in no process's environment."""
+        tokens = list(self.records.glob("*/token-*"))
+        assert len(tokens) == 1 and tokens[0].stat().st_mode & 0o777 == 0o600, tokens
+        secret = tokens[0].read_bytes().strip()
+        assert len(secret) == 64, secret
+        for environ in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                assert secret not in environ.read_bytes(), environ
+            except OSError:
+                continue  # it has ended
+
     def check_finished(self, requeues: int, epochs: int) -> None:
         status = self.wait_state("succeeded")
         assert status["requeues"] == str(requeues), status
@@ -91,12 +103,14 @@ def submitted_and_watched(bench: Bench) -> None:
     job.wait_log("^epoch 1 step 1 ")
     status = job.status()
     assert (status["state"], status["id"]) == ("running", job.handle.removeprefix("slurm://")), status
+    job.check_token()
     assert all(f"host{node}" in status["where"] or "host[" in status["where"] for node in bench.nodes), status
     follower = job.follow()
     job.check_finished(requeues=0, epochs=EPOCHS)
     output, _ = follower.communicate(timeout=LIMIT_S)
     assert output == job.log() and f"done: {EPOCHS} epochs" in output, output
     assert job.handle in job.said("list"), job.said("list")
+    assert not list(job.records.glob("*/token-*")), "the token of a start outlives it"
     described = json.loads(job.said("describe", job.handle, "--json"))
     assert described["state"] == "succeeded", described
     assert job.said("status", job.name) == job.said("status", job.handle)  # the only job of this name
@@ -145,13 +159,17 @@ def submitted_and_held(bench: Bench) -> None:
 
 
 def submitted_and_waited_for(bench: Bench) -> None:
-    """--wait shows the output and ends with the job's own code."""
+    """--wait shows the output and ends with the job's own code; list knows them all."""
+    handles = []
     for code, program, text in ((0, ["echo", "two words"], "two words"), (1, ["sh", "-c", "echo to fail; exit 1"], "to fail"),
                                 (93, ["sh", "-c", "echo to refuse; exit 2"], "to refuse")):
         job = Submitted(bench, program, name=f"ends-{code}")
         ended = job.ran("submit", "--to", "slurm", job.file, "--wait")
         assert ended.returncode == code, f"{program} gave {ended.returncode}, not {code}:\n{ended.stdout}{ended.stderr}"
         assert text in ended.stdout, ended
+        handles.append(re.search("^slurm://.*", ended.stdout, re.M)[0])
+    rows = {row.split()[0]: row.split()[1] for row in job.said("list").splitlines()}  # one question to Slurm about all
+    assert [rows[handle] for handle in handles] == ["succeeded", "failed", "failed"], rows
 
 
 def submitted_dry(bench: Bench) -> None:
@@ -175,6 +193,7 @@ def submitted_wrongly(bench: Bench) -> None:
     job.file.write_text(text + 'partition = "nope"\n')
     ended = job.ran("submit", "--to", "slurm", job.file)
     assert ended.returncode != 0 and "invalid partition specified: nope" in ended.stderr, ended
+    assert not list(job.records.glob("*")), "a refused job leaves a record"
 
 
 # The number of nodes of each.

@@ -239,3 +239,35 @@ TEST_CASE("ranks may differ in what rank 0 alone is to write", "[train]") {
   run_ranks(2, settings);  // nothing to do but that
   CHECK(fs::exists(folder / "weights.pt"));
 }
+
+TEST_CASE("ranks that mpirun or srun started are one training", "[train]") {
+  const TempFolder folder;
+  const auto trained_alike = [&](const std::string& name, const std::string& err) {
+    CHECK(count(err, "makes this rank 0 of 2, which meet at 127.0.0.1:") == 1);
+    CHECK(differences(undisturbed(folder, 2, "1", "500"), load_snapshot(folder / name)) == "");
+  };
+  const auto command = [&](const std::string& name) {
+    return train_with({"1", "--batch-size=500", "--snapshot", folder / name});
+  };
+  const std::string job = std::to_string(getpid());
+  Ranks step = Ranks::by_hand({0, 1}, with({"env", "SLURM_JOB_ID=" + job, "SLURM_STEP_ID=0", "SLURM_PROCID={rank}",
+                                            "SLURM_NTASKS=2", "SLURM_NNODES=1"},
+                                           command("step.pt")));
+  trained_alike("step.pt", step.wait_all_good().err);
+  if (test::run({"sh", "-c", "command -v mpirun"}, 60s).code != 0) {
+    WARN("skipped: mpirun is not installed");
+    return;
+  }
+  auto options = kOneThread;
+  options.env["OMPI_ALLOW_RUN_AS_ROOT"] = options.env["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1";
+  const Ended mpi = test::run(with({"mpirun", "--oversubscribe", "-n", "2"}, command("mpi.pt")), 120s, options);
+  CHECK(mpi == exited(0));
+  CHECK(count(mpi.out, "done: ") == 1);
+  trained_alike("mpi.pt", mpi.err);
+  const Ended apart = test::run(
+      with({"mpirun", "--oversubscribe", "-n", "2", "env", "OMPI_COMM_WORLD_LOCAL_SIZE=1"}, command("apart.pt")), 120s,
+      options);
+  CHECK(apart == exited(2));
+  CHECK_THAT(apart.err, Contains("set MASTER_ADDR for all of them"));
+  CHECK_FALSE(fs::exists(folder / "apart.pt"));
+}

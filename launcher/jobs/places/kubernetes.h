@@ -1,4 +1,4 @@
-// Talks to a cluster by kubectl, with its own configuration. Each call is given 30 s.
+// Talks to a cluster by kubectl, with its own configuration. Each call but kubectl apply is given 30 s.
 //
 // Edge: runs processes, decides nothing. Errors are `Error`: no kubectl, what kubectl itself said, no answer.
 #pragma once
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launcher/jobs/places/place_state.h"
+#include "launcher/jobs/places/submission.h"
 
 namespace ddprun::launcher {
 
@@ -16,8 +17,13 @@ struct KubernetesJob {
   bool jobset = false;
 };
 
-void submit_to_kubernetes(const std::string& manifest);  // kubectl apply -f -
+// kubectl apply --server-side: the other way leaves a copy of all that was sent, a token too, in an annotation. Throws
+// SubmissionUnclear where the cluster may have some of it, and Error where it has nothing.
+void submit_to_kubernetes(const std::string& manifest, const SubmissionPatience& patience = {});
+// These throw for a job without a well-formed name, and ask nobody.
 PlaceState kubernetes_job_state(const KubernetesJob& job);
+// Of all these jobs by one question for each namespace and kind, within one limit of 30 s; by their names.
+PlaceAnswers kubernetes_job_states(const std::vector<KubernetesJob>& jobs);
 // Removes all objects of the job; its pods get SIGTERM and have the manifest's terminationGracePeriodSeconds.
 void cancel_kubernetes_job(const KubernetesJob& job);
 

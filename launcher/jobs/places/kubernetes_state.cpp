@@ -1,6 +1,7 @@
 #include "launcher/jobs/places/kubernetes_state.h"
 
 #include <algorithm>
+#include <array>
 #include <regex>
 #include <vector>
 
@@ -14,6 +15,8 @@ using nlohmann::json;
 using KubePhase = PlaceState::Phase;
 
 constexpr int kSavedInPod = 75;
+constexpr std::array kLostRequests{"timeout",       "timed out",       "deadline exceeded", "EOF",
+                                   "reset by peer", "connection lost", "InternalError"};
 
 // The value below these keys; null where there is none.
 const json& json_at(const json& from, std::initializer_list<const char*> keys) {
@@ -160,6 +163,22 @@ PlaceState state_from_kubernetes(const json& list) {
   out.requeues = std::max(requeues_of(pods), number_at(jobs.front(), {"status", "restarts"}));
   out.where = nodes_of_pods(pods);
   return out;
+}
+
+json objects_of_job(const json& list, const std::string& name) {
+  json items = json::array();
+  for (const json& item : json_at(list, {"items"}))
+    if (text_at(item, {"metadata", "labels", "ddprun/job"}) == name) items.push_back(item);
+  return {{"items", items}};
+}
+
+// It prints a line for each object that the cluster has taken. Of a lost answer it says what was lost, but "dial tcp"
+// where nothing was sent.
+bool applied_nothing(const ProgramEnd& end) {
+  if (end.how != ProgramEnd::How::exited || !settings::trimmed(end.out).empty()) return false;
+  if (end.err.find("dial tcp") != end.err.npos) return true;
+  return std::none_of(kLostRequests.begin(), kLostRequests.end(),
+                      [&](const char* one) { return end.err.find(one) != end.err.npos; });
 }
 
 }  // namespace ddprun::launcher

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <regex>
 
 #include "launcher/settings/values.h"
 #include "rendezvous/base/spelling.h"
@@ -165,6 +166,11 @@ KubernetesWords read_kubernetes_words(const JobDescription& job) {
         "[kubernetes] has no image: name the one that holds ddprun and the program, image = "
         "\"registry.local/ddprun:1\".");
   return out;
+}
+
+bool is_kubernetes_name(const std::string& name) {
+  static const std::regex kName("[a-z]([a-z0-9-]{0,61}[a-z0-9])?");
+  return std::regex_match(name, kName);
 }
 
 std::string kubernetes_name(const std::string& id) {

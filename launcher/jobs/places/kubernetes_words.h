@@ -44,6 +44,7 @@ KubernetesWords read_kubernetes_words(const JobDescription& job);
 
 // The name of all objects of a job: its record's id, as far as Kubernetes allows it ("Digits_x3k9p2": "digits-x3k9p2").
 std::string kubernetes_name(const std::string& id);
+bool is_kubernetes_name(const std::string& name);  // that it may have made
 
 // Tags that can be labels, "team=vision" or "baseline"; the others go to an annotation.
 struct TagLabels {

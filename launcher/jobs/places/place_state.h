@@ -1,5 +1,6 @@
 // What a scheduler says about a job that was given to it. Pure.
 #pragma once
+#include <map>
 #include <optional>
 #include <string>
 
@@ -20,6 +21,12 @@ struct PlaceState {
   std::string where = {};   // the nodes' names as the scheduler writes them
   int requeues = 0;
   std::optional<int> exit_code = {};  // of ended jobs, as a shell would show it (137: SIGKILL); unknown: empty
+};
+
+// Of several jobs that were asked about at once.
+struct PlaceAnswers {
+  std::map<std::string, PlaceState> states = {};  // by the id or name that was asked for
+  std::string problem = {};                       // a sentence: why there is no answer about the others
 };
 
 const char* text_of(PlaceState::Phase phase);  // "queued"

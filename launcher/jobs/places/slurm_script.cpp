@@ -15,10 +15,13 @@ trap : TERM
 if [ -n "$SLURM_CPUS_PER_TASK" ]; then export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK; fi
 )";
 
+// A new name for each start: a node may still know that an older file was removed (NFS).
 constexpr const char* kMakeToken = R"(
-# Other users of the cluster do not know it: only this job's nodes join. srun hands it on.
-DDPRUN_TOKEN=$("$ddprun" --make-token) || exit
-export DDPRUN_TOKEN
+# Other users of the cluster do not know it: only this job's nodes join. In a file, as programs show their environment.
+token=$record/token-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}
+unset DDPRUN_TOKEN
+rm -f "$record"/token-*
+(umask 077 && "$ddprun" --make-token >"$token") || exit
 )";
 
 constexpr const char* kAskForRequeue =
@@ -35,7 +38,7 @@ std::string sbatch_lines(const SchedulerWords& words) {
   return out;
 }
 
-// srun does not take these from sbatch, or loses the token by them.
+// srun does not take these from sbatch, or hands on less than the script has.
 std::string srun_options(const SchedulerWords& words) {
   return std::string(has_word(words, "no-kill") ? " --no-kill" : "") +
          (has_word(words, "export") ? " --export=ALL" : "");
@@ -50,8 +53,11 @@ std::string slurm_script(const JobDescription& job, const std::string& record_fo
       "nodes must share.\n";
   out += sbatch_lines(words) + kBeforeSrun;
   out += "\nddprun=" + shell_word(ddprun) + "\nrecord=" + shell_word(record_folder) + "\n";
-  out += needs_token(job) ? kMakeToken : "";
-  out += "\ncode=0\nsrun" + srun_options(words) + " \"$ddprun\" run --record \"$record\" || code=$?\n";
+  const bool token = needs_token(job);
+  out += token ? kMakeToken : "";
+  out += "\ncode=0\nsrun" + srun_options(words) + " \"$ddprun\" run --record \"$record\"" +
+         (token ? " --token-file \"$token\"" : "") + " || code=$?\n";
+  out += token ? "rm -f \"$token\"\n" : "";
   out += has_word(words, "no-requeue") ? "" : kAskForRequeue;
   return out + "exit \"$code\"\n";
 }

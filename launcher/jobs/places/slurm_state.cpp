@@ -1,8 +1,11 @@
 #include "launcher/jobs/places/slurm_state.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <regex>
 #include <sstream>
+#include <string_view>
 #include <vector>
 
 #include "launcher/settings/values.h"
@@ -15,6 +18,8 @@ using Phase = PlaceState::Phase;
 using Fields = std::map<std::string, std::string>;
 
 constexpr int kSavedInSlurm = 75, kSignalCodes = 128;
+constexpr std::string_view kPrompt = "scontrol: ";
+constexpr std::array kLostAnswers{"timed out", "Zero Bytes", "Unable to contact", "Connection reset", "ommunication"};
 
 // Of "JobState=PENDING Reason=None Dependency=(null)".
 Fields fields_of_line(const std::string& line) {
@@ -97,7 +102,37 @@ PlaceState state_of_slurm(const std::string& state, const std::optional<int>& co
   return out;
 }
 
+// What it says where slurmctld may have got the job, and its answer has not come. A refused connection has sent none.
+bool lost_its_answer(const std::string& text) {
+  if (text.find("connect failure") != text.npos) return false;
+  return std::any_of(kLostAnswers.begin(), kLostAnswers.end(),
+                     [&](const char* one) { return text.find(one) != text.npos; });
+}
+
+PlaceState state_of_starts(const std::vector<std::vector<std::string>>& starts) {
+  const std::vector<std::string>& last = starts.back();
+  PlaceState out = state_of_slurm(last[1].substr(0, last[1].find(' ')), code_from_sacct(last[2]));  // "CANCELLED by 0"
+  out.requeues = static_cast<int>(starts.size()) - 1;
+  if (is_slurm_value(last[3])) out.where = last[3];
+  return out;
+}
+
 }  // namespace
+
+bool is_slurm_id(const std::string& id) {
+  static const std::regex kId("[1-9][0-9]{0,9}(;[A-Za-z0-9_.][A-Za-z0-9_.-]*)?");
+  return std::regex_match(id, kId);
+}
+
+// Sites wrap sbatch, so its line may have others around it.
+SbatchAnswer answer_of_sbatch(const ProgramEnd& end) {
+  SbatchAnswer out;
+  for (const std::string& line : split(end.out, '\n'))
+    if (const std::string word = settings::trimmed(line); is_slurm_id(word)) out.id = word;
+  const bool failed = end.how == ProgramEnd::How::not_found || (end.how == ProgramEnd::How::exited && end.code != 0);
+  out.refused = out.id.empty() && failed && !lost_its_answer(end.err + end.out);
+  return out;
+}
 
 std::optional<PlaceState> state_from_scontrol(const std::string& text) {
   Fields fields = fields_of_job(text);
@@ -109,16 +144,26 @@ std::optional<PlaceState> state_from_scontrol(const std::string& text) {
   return out;
 }
 
-std::optional<PlaceState> state_from_sacct(const std::string& text) {
-  std::vector<std::string> starts = split(text, '\n');
-  std::erase(starts, "");
-  if (starts.empty()) return {};
-  const std::vector<std::string> fields = split(starts.back(), '|');
-  if (fields.size() < 3) return {};
-  PlaceState out =
-      state_of_slurm(fields[0].substr(0, fields[0].find(' ')), code_from_sacct(fields[1]));  // "CANCELLED by 0"
-  out.requeues = static_cast<int>(starts.size()) - 1;
-  if (is_slurm_value(fields[2])) out.where = fields[2];
+std::map<std::string, std::string> jobs_of_scontrol(const std::string& text) {
+  std::map<std::string, std::string> out;
+  std::string* job = nullptr;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    while (line.starts_with(kPrompt)) line.erase(0, kPrompt.size());
+    const std::string id = line.substr(0, line.find(' '));
+    if (id.starts_with("JobId=")) job = &out[id.substr(6)];
+    if (job) *job += line + "\n";
+  }
+  return out;
+}
+
+std::map<std::string, PlaceState> states_from_sacct(const std::string& text) {
+  std::map<std::string, std::vector<std::vector<std::string>>> starts;
+  for (const std::string& line : split(text, '\n'))
+    if (std::vector<std::string> fields = split(line, '|'); fields.size() >= 4)
+      starts[fields[0]].push_back(std::move(fields));
+  std::map<std::string, PlaceState> out;
+  for (const auto& [id, all] : starts) out.emplace(id, state_of_starts(all));
   return out;
 }
 

@@ -295,3 +295,29 @@ TEST_CASE("unknown last lines mean nothing", "[last_lines]") {
   CHECK(meaning({.code = 1}, {"", "step 17", "sh: 1: nonsuch: not found"}).empty());
   CHECK(meaning({.code = 127}, {"not found", ": not found", "Permission denied"}).empty());
 }
+
+TEST_CASE("the last words of a program that cannot begin are known, and only the last ones", "[diagnosis]") {
+  const ExitStatus failed{.code = 1};
+  for (const std::string line : {"ModuleNotFoundError: No module named 'nonsuch'", "SyntaxError: invalid syntax",
+                                 "[rank1]: FileNotFoundError: [Errno 2] No such file or directory: 'data/train'",
+                                 "ImportError: cannot import name 'x' from 'y'"}) {
+    CAPTURE(line);
+    CHECK(cannot_begin(failed, {"Traceback (most recent call last):", line}));
+    CHECK_FALSE(cannot_begin(failed, {line, "RuntimeError: connection reset"}));  // a warning, then something else
+    CHECK_FALSE(cannot_begin({}, {line}));
+    CHECK(class_of({.status = failed, .last_lines = {line}}, false) == FailureClass::start);
+    CHECK(class_of({.status = failed, .last_lines = {line}}, true) == FailureClass::error);
+  }
+  CHECK(
+      cannot_begin(failed, {"RuntimeError: Error(s) in loading state_dict for Net:", "  size mismatch for fc.weight"}));
+  CHECK(cannot_begin({.code = 127}, {"sh: 1: nonsuch: not found"}));
+  CHECK_FALSE(cannot_begin(failed, {"bind: Address already in use"}));
+  CHECK_FALSE(cannot_begin(failed, {}));
+}
+
+TEST_CASE("the place of a traceback is its innermost line", "[diagnosis]") {
+  CHECK(place_of_traceback({"  File \"/a/train.py\", line 4, in <module>", "    f()",
+                            "  File \"/a/b/f.py\", line 31, in f", "ValueError: x"}) == "f.py:31");
+  CHECK(place_of_traceback({"[rank0]:   File \"/a/train.py\", line 4", "SyntaxError: x"}) == "train.py:4");
+  CHECK(place_of_traceback({"ValueError: x", "File of data, line 3"}).empty());
+}

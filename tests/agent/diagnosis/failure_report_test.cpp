@@ -131,3 +131,24 @@ TEST_CASE("a restart is told in one line that says who failed, how and how late"
   CHECK(headline({2, 0, 1, 5, {.start_error = ENOENT}}, 0ms) ==
         "rank 5 (local rank 1) could not be started (No such file or directory) in round 2");
 }
+
+TEST_CASE("workers that could not begin are three lines, for all that failed alike", "[failure_report]") {
+  FailureReport report = report_of({.code = 1});
+  report.failure.rank = 1;
+  report.failure.cannot_begin = true;
+  report.last_lines = {"Traceback (most recent call last):", "  File \"/w/train.py\", line 3, in <module>",
+                       "[rank1]: ModuleNotFoundError: No module named 'nonsuch'"};
+  report.world_size = 3;
+  report.others = {{0, {.code = 1}, true}, {2, {.code = 1}, true}};
+  report.log = "logs/rank-1/stderr.log";
+  const std::string text = to_text(report);
+  CHECK(count(text, "\n") == 3);
+  CHECK(has(text, "all 3 ranks exited with code 1: ModuleNotFoundError: No module named 'nonsuch' (train.py:3).\n"));
+  CHECK(has(text, "its log is logs/rank-1/stderr.log"));
+  CHECK(quotes(text, "Traceback (most recent call last):\nModuleNotFoundError: No module named 'nonsuch'\n"));
+  CHECK_FALSE(quotes(text, "Traceback (most recent call last):\nValueError: other\n"));
+  report.others.back().alike = false;
+  CHECK(has(to_text(report), "ranks 0-1 exited with code 1: "));
+  report.last_lines.clear();
+  CHECK(has(to_text(report), "rank 1 (local rank 1) exited with code 1.\n"));  // without a word: all that is known
+}

@@ -125,7 +125,7 @@ TEST_CASE("a save may take five times what one took before", "[hang]") {
   CHECK(found <= 45min);
 }
 
-TEST_CASE("limits by hand count without beats, too, but never before a first report or where they are off", "[hang]") {
+TEST_CASE("limits by hand count without beats, too, but never before a first report", "[hang]") {
   Watched silent(by_hand(Activity::start, 30s), false);  // has never reported anything
   CHECK_FALSE(silent.pass(1h));
   Watched without({}, false);
@@ -133,15 +133,59 @@ TEST_CASE("limits by hand count without beats, too, but never before a first rep
 
   Watched job(by_hand(Activity::compute, 30s), false);
   CHECK(job.found_after(Activity::compute) == 30s);
+}
 
+TEST_CASE("where the limit is off a worker is found all the same, and has all the time", "[hang]") {
   HangLimits limits = by_hand(Activity::load, 5s);
   limits.all.off = true;
-  CHECK(limits.any());
-  Watched mixed(limits);
-  mixed.train(12, 5ms, 50ms, 5ms);
-  mixed.spend(Activity::compute, 24h);
-  CHECK(mixed.found_after(Activity::load) == 5s);
-  CHECK_FALSE(HangLimits{.all = {.off = true}}.any());
+  Watched job(limits);
+  job.train(12, 5ms, 50ms, 5ms);
+  CHECK(job.found_after(Activity::compute) < 3s);
+  CHECK_FALSE(job.watch.patience(0, false));
+  CHECK(job.watch.age(0) >= 2s);
+  CHECK(job.found_after(Activity::load) == 5s);
+  CHECK(job.watch.patience(0, false) == 5s);
+}
+
+TEST_CASE("a program's own phases end it as soon as it is late, inferred ones when it costs more than a restart",
+          "[hang]") {
+  const bool inferred = GENERATE(false, true);
+  const bool saves = GENERATE(true, false);
+  Watched job;
+  job.sight.inferred = inferred;
+  job.spend(Activity::start, 10s);
+  for (int minute = 0; minute < 5; ++minute) {
+    job.train(600, 5ms, 90ms, 5ms);
+    if (saves) job.spend(Activity::save, 1s);
+  }
+  job.train(12, 5ms, 90ms, 5ms);
+  CHECK(job.found_after(Activity::compute) < 3s);
+  const Duration patience = job.watch.patience(0, false).value();
+  if (!inferred) CHECK(patience < 3s);
+  if (inferred && saves) CHECK(patience == 60s);
+  if (inferred && !saves) CHECK((patience > 5min && patience < 6min));
+  CHECK(job.watch.patience(0, true) == 10 * patience);
+  CHECK_FALSE(job.watch.patience(1, false));  // there is none
+}
+
+TEST_CASE("a limit by hand counts for inferred phases as it is", "[hang]") {
+  Watched job(by_hand(Activity::compute, 5s));
+  job.sight.inferred = true;
+  job.train(12, 5ms, 90ms, 5ms);
+  CHECK(job.found_after(Activity::compute) == 5s);
+  CHECK(job.watch.patience(0, false) == 5s);
+}
+
+TEST_CASE("a worker that waited for a processor is never younger than now", "[hang]") {
+  Watched job;
+  job.train(12, 5ms, 90ms, 5ms);
+  job.starved_share = 1;
+  job.report(Activity::compute);
+  for (int i = 0; i < 8; ++i) {
+    job.now += 10ms;
+    job.look();
+    CHECK(job.watch.standings().front().age >= 0s);
+  }
 }
 
 TEST_CASE("time in which nobody looked counts for nobody", "[hang]") {

@@ -32,18 +32,20 @@ struct Rig {
   std::map<int, pid_t> running{{0, kNobody}, {1, kNobody}};
   Progress seen{.steps_done = 4, .at = Clock::now(), .beat = Beat{DDPRUN_BEAT_WAIT, 1, "grads"}};
   std::vector<Standing> told;
-  std::vector<int> signals, hung, kept;
+  std::vector<int> signals, hung, kept, standing, moving;
   WorkersSeen workers{[this] { return running; }, [] { return std::vector{2}; }, [this](int) { return seen; },
                       [this](int signal) { signals.push_back(signal); }};
-  WorkerWatch watch{io,
-                    {.named = {{Activity::wait, kAtOnce}}},
-                    workers,
-                    {[this] { return running_round; }, [this](const std::vector<Standing>& all) { told = all; },
-                     [](const LearnedTimes&) {},
-                     [this](const HungWorker& worker) { hung.push_back(worker.local_rank); }, [](const auto&) {},
-                     [this](const std::vector<int>& local_ranks, const auto&) {
-                       kept.insert(kept.end(), local_ranks.begin(), local_ranks.end());
-                     }}};
+  WorkerWatch watch{
+      io,
+      {.named = {{Activity::wait, kAtOnce}}},
+      workers,
+      {[this] { return running_round; }, [this](const std::vector<Standing>& all) { told = all; },
+       [](const LearnedTimes&) {}, [this](const HungWorker& worker) { hung.push_back(worker.local_rank); },
+       [this](const StandingWorker& worker) { standing.push_back(worker.local_rank); },
+       [this](int local_rank, Duration) { moving.push_back(local_rank); }, [](const auto&) {},
+       [this](const std::vector<int>& local_ranks, const auto&) {
+         kept.insert(kept.end(), local_ranks.begin(), local_ranks.end());
+       }}};
 };
 
 }  // namespace
@@ -102,6 +104,24 @@ TEST_CASE("a worker is blamed with its stack, unless it has gone on, has ended, 
   rig.running_round.reset();
   rig.await_stacks();
   CHECK(rig.hung.size() == 1);
+}
+
+TEST_CASE("a worker that is not to be ended yet is told once as long as it stands still, and when it goes on",
+          "[hang]") {
+  Rig rig;
+  rig.seen.beat->kind = DDPRUN_BEAT_COMPUTE;
+  rig.begin(1);
+  for (int i = 0; i < 3; ++i) {
+    rig.told_now();
+    rig.watch.blame(1, 5, "has computed", false);
+    rig.await_stacks();
+  }
+  CHECK(rig.standing == std::vector{1});
+  CHECK(rig.hung.empty());
+  CHECK(rig.moving.empty());
+  rig.seen.at = *rig.seen.at + 1ms;
+  CHECK(eventually([&] { return rig.io.restart(), rig.io.poll(), !rig.moving.empty(); }, 20s));
+  CHECK(rig.moving == std::vector{1});
 }
 
 TEST_CASE("before workers are stopped the stacks of those that stand still are taken, once in a round", "[hang]") {

@@ -108,11 +108,11 @@ TEST_CASE("who shows the token is answered, and nobody else", "[http]") {
   const std::string secret = "00112233445566778899aabbccddeeff", close = "00112233445566778899aabbccddeefe";
   const auto refusal = [&](const std::string& authorization) {
     return refusal_of({.method = "GET", .path = "/", .authorization = authorization},
-                      std::get<Token>(Token::parse(secret)));
+                      std::get<Token>(Token::parse(secret)), "node1");
   };
   CHECK_FALSE(refusal("Bearer " + secret));
   CHECK_FALSE(refusal("bearer  " + secret));
-  CHECK_FALSE(refusal_of({.method = "GET", .path = "/"}, {}));
+  CHECK_FALSE(refusal_of({.method = "GET", .path = "/"}, {}, "node1"));
   for (const std::string& wrong :
        {std::string(), secret, "Basic " + secret, std::string("Bearer"), std::string("Bearer "), "Bearer " + close,
         "Bearer " + secret + "0", "Bearer " + secret.substr(1), "Bearer " + secret + secret}) {
@@ -128,19 +128,21 @@ TEST_CASE("who shows the token is answered, and nobody else", "[http]") {
 
 TEST_CASE("without a token only names that nobody elsewhere can give an address are answered", "[http]") {
   const auto refusal = [](const std::string& host) {
-    return refusal_of(read("GET /status HTTP/1.1\r\nHost: " + host + "\r\n"), {});
+    return refusal_of(read("GET /status HTTP/1.1\r\nHost: " + host + "\r\n"), {}, "Node1.cluster");
   };
-  for (const char* own : {"localhost", "LocalHost:9100", "job.localhost:9100", "localhost.localdomain",
-                          "127.0.0.1:9100", "10.0.0.4", "[::1]:9100", "node1:9100", "localhost.:9100"}) {
+  for (const char* own :
+       {"localhost", "LocalHost:9100", "job.localhost:9100", "localhost.localdomain", "127.0.0.1:9100", "10.0.0.4",
+        "[::1]:9100", "node1:9100", "NODE1", "node1.cluster:9100", "node1.cluster.", "localhost.:9100", ""}) {
     CAPTURE(own);
     CHECK_FALSE(refusal(own));
   }
   for (const char* other : {"rebound.example", "rebound.example:9100", "127.0.0.1.rebound.example", "localhost.example",
-                            "rebound.notlocalhost", "rebound.example.:9100"}) {
+                            "rebound.notlocalhost", "rebound.example.:9100", "rebound", "rebound:9100", "node11",
+                            "node1.example", "cluster"}) {
     CAPTURE(other);
     REQUIRE(refusal(other));
     CHECK(refusal(other)->status == 421);
-    CHECK_FALSE(refusal_of({.method = "GET", .path = "/", .host = other}, {}, /*by_tls=*/true));
+    CHECK_FALSE(refusal_of({.method = "GET", .path = "/", .host = other}, {}, "node1", /*by_tls=*/true));
   }
 }
 

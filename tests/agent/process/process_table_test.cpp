@@ -34,6 +34,7 @@ TEST_CASE("a line of a stat file is read field by field", "[process_table]") {
   CHECK(stat->flags == 4194560);
   CHECK(stat->threads == 8);
   CHECK(stat->start_time == 567890);
+  CHECK(stat->cpu_s == 4.0 / static_cast<double>(sysconf(_SC_CLK_TCK)));
   CHECK(stat->wait_status == 256);
 }
 

@@ -47,7 +47,7 @@ TEST_CASE("a round's workers are told its master, and get the memory that fits t
   Rig rig{.options = {.several_nodes = true, .memory_snapshots = 1 << 20}};
   CHECK(rig.round.prepare());
   for (int workers : {1, 3}) {
-    rig.begin({.workers = workers, .master_host = "node" + std::to_string(workers)});
+    rig.begin({.workers = workers, .master_host = "node" + std::to_string(workers), .master_port = 29500});
     const WorkerCommand& command = rig.options.command;
     CHECK(rig.options.workers == workers);
     CHECK(command.inherited.at("DDPRUN_MASTER_ADDR") == "node" + std::to_string(workers));

@@ -35,8 +35,7 @@ class NoCoordination : public Coordination {
 struct Rig {
   asio::io_context io = {};
   RoundOptions options;
-  RoundStore store{
-      io, options, {[](const std::string&) {}, [](const auto&, const auto&) {}, [](int, const std::string&) {}}};
+  RoundStore store{io, options, {[](const std::string&) {}, [](int, const std::string&) {}}};
 };
 
 RoundOptions options_of_several_nodes(bool proxy) {
@@ -93,6 +92,26 @@ TEST_CASE("workers find the round's store where they are told, or at their own n
   CHECK(coordination.dialed == std::vector{4});
   CHECK(by_proxy.store.seat_for_workers(elsewhere).master_host == "127.0.0.1");
   CHECK(by_proxy.store.seat_for_workers(elsewhere).master_port != by_proxy.store.port());
+}
+
+TEST_CASE("where a store is reached through the agents only, every node's workers find it on loopback",
+          "[round_store]") {
+  NoCoordination coordination;
+  Rig first{.options = options_of_several_nodes(false)}, second{.options = options_of_several_nodes(false)};
+  first.options.store_through_agents = true;
+  first.store.open();
+  CHECK(first.store.port() == 0);  // what the others are told
+  const Seat own{.round = 4, .master_host = "outside", .master_port = first.store.port()};
+  CHECK(first.store.is_through_agents(own));
+  CHECK(first.store.seat_for_workers(own).master_host == "127.0.0.1");
+  CHECK(keys_at(first.store.seat_for_workers(own).master_port) == 0);
+  second.store.open();
+  Seat other = own;
+  other.group_rank = 1;
+  CHECK(second.store.is_through_agents(other));
+  second.store.open_proxy(other, coordination);
+  CHECK(coordination.dialed == std::vector{4});
+  CHECK(second.store.seat_for_workers(other).master_host == "127.0.0.1");
 }
 
 TEST_CASE("a store and a proxy that can have no thread begin to serve later", "[round_store]") {

@@ -32,7 +32,7 @@ struct Rig {
     REQUIRE(write(end.get(), "[rank3]: NCCL is lost\n", 22) == 22);
     end = {};
     tell.reporter().noticed(failure);
-    return tell.failures().describe(failure, progressed, /*lived=*/true, found);
+    return tell.failures().describe(failure, {progressed, /*lived=*/true}, found);
   }
   std::string said() {
     CHECK(pipes.drain(20s));
@@ -91,7 +91,7 @@ TEST_CASE("a round's end is told with the failure here, if it is that round's, a
   rig.fail({.start_error = ENOENT});
   rig.tell.round_ended({.round = 1, .reason = "restart 1 of 3"}, {});
   CHECK(has(rig.said(), "ddprun: rank 3 (local rank 0) could not be started"));
-  CHECK(has(rig.said(), "; restart 1 of 3.\n"));
+  CHECK(has(rig.said(), "; restart 1 of 3 (--max-restarts 0: none).\n"));
   rig.begin(2);
   rig.tell.round_ended({.round = 2, .planned = true, .reason = "node3 joins"}, {});
   CHECK(has(rig.said(), "ddprun: node3 joins: a new round begins.\n"));

@@ -146,6 +146,18 @@ TEST_CASE("the report is printed as tables and as JSON", "[report]") {
   CHECK(json["rounds"][0]["lost_s"] == 38);
 }
 
+TEST_CASE("names in the events cannot look like lines of the report", "[report]") {
+  JobReport report = two_rounds().report();
+  report.run_id = report.error = report.rounds[1].reason = "x\nstart\x1b[2J \xc2\x9b";
+  report.succeeded = false;
+  const std::string text = to_text(report);
+  CHECK(text == visible_lines(text));
+  CHECK(text.find("\nstart\\") == std::string::npos);
+  const std::string as_json = to_json(report);
+  CHECK(as_json == visible_lines(as_json));  // print_text() leaves it JSON
+  CHECK(nlohmann::json::parse(as_json)["run_id"] == report.run_id);
+}
+
 TEST_CASE("a line that is no event is named by its number", "[report]") {
   const std::string good = two_rounds().text;
   const auto problems = [&](const std::string& line) { return read_events(good + line + "\n").problems; };

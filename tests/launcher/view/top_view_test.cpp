@@ -3,6 +3,7 @@
 #include "launcher/view/keys.h"
 #include "launcher/view/stacks_text.h"
 #include "launcher/view/units.h"
+#include "rendezvous/base/spelling.h"
 #include "tests/support/test.h"
 
 using nlohmann::json;
@@ -223,4 +224,36 @@ TEST_CASE("times in a column have seven characters at most", "[top]") {
   }
   CHECK(short_duration_text(125) == "2m05s");
   CHECK(short_duration_text(7260) == "2h01m");
+}
+
+TEST_CASE("nothing that a job answers acts on the terminal", "[top]") {
+  const std::string attack =
+      "a\x1b]0;title\x07\xc2\x9b"
+      "2J\nb\r";
+  json live = job_of(1, 1);
+  for (const char* field : {"run_id", "state", "problem"}) live[field] = attack;
+  for (const char* field : {"name", "state", "reason"}) live["nodes"][0][field] = attack;
+  for (const char* field : {"activity", "collective", "node"}) live["ranks"][0][field] = attack;
+  live["waits_for"]["text"] = attack;
+  TopView view = view_of(live);
+  const auto is_clean = [&] {
+    const auto lines = view.frame({24, 300}).lines;
+    return std::all_of(lines.begin(), lines.end(), [](const std::string& line) { return visible(line) == line; });
+  };
+  CHECK(is_clean());
+  CHECK(has_line(view, "waits for: a\\x1b]0;title\\x07\\xc2\\x9b2J\\x0ab\\x0d", {24, 300}));
+  view.set_problem(attack);
+  CHECK(is_clean());
+  live["state"] = "unknown";
+  view = view_of(live);
+  CHECK(is_clean());
+  press(view, "d");
+  CHECK(is_clean());
+  press(view, "n");
+  view.show_text("stacks", attack + "\n\tline " + attack);
+  CHECK(is_clean());
+  TopView asks;
+  asks.set_problem(attack);
+  view = asks;
+  CHECK(is_clean());
 }

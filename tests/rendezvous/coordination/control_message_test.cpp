@@ -43,6 +43,37 @@ T sent_to_agent(const T& message) {
 
 }  // namespace
 
+TEST_CASE("control characters of a message are escaped as it is read, and a line's end stays in a report",
+          "[control]") {
+  const std::string attack = "n\x1b[2J\n\xc2\x9b", shown = "n\\x1b[2J\\x0a\\xc2\\x9b";
+  NodeOffer named = offer;
+  named.name = named.host = attack;
+  named.unfit = "line\n\x1b";
+  const NodeReady ready = sent_by_agent(NodeReady{1, named});
+  CHECK(ready.offer.name == shown);
+  CHECK(ready.offer.host == shown);
+  CHECK(ready.offer.unfit == "line\n\\x1b");
+  CHECK(sent_by_agent(FailureText{"a\n\tb\x1b"}).text == "a\n\tb\\x1b");
+  CHECK(sent_by_agent(NodeReady{1, ready.offer}).offer.name == shown);  // passed on
+  const std::string umlaut = "\xc3\xa4";
+  named.name = umlaut;
+  CHECK(sent_by_agent(NodeReady{1, named}).offer.name == umlaut);
+}
+
+TEST_CASE("what is escaped fits into the next message, and what is compared comes as it was sent", "[control]") {
+  NodeOffer named = offer;
+  named.name = std::string(1000, '\x01') + "\xc3\xa4";
+  const NodeOffer once = sent_by_agent(NodeReady{1, named}).offer;
+  CHECK(once.name.size() <= 1024);
+  CHECK(sent_by_agent(NodeReady{1, once}).offer.name == once.name);
+  named.name = std::string(1023, 'n') + "\xc2\x9b";
+  CHECK_FALSE(why_bad(encode(FromAgent(NodeReady{1, named}))).empty());  // as before: it is too long
+  const Fingerprint job{kControlProtocol, "1.2.3", "2:4", "tr\tain.py"};
+  CHECK(sent_by_agent(Hello{job, 29500}).fingerprint == job);
+  CHECK(sent_by_agent(ClientRequest{"act {\"by\":\"\x7f\"}"}).line == "act {\"by\":\"\x7f\"}");
+  CHECK(sent_to_agent(ClientAnswer{"{\"name\": \"\xc2\x9b\"}\n"}).text == "{\"name\": \"\xc2\x9b\"}\n");
+}
+
 TEST_CASE("what an agent says arrives as it was said, by the connection's node", "[control]") {
   const Fingerprint job{kControlProtocol, "1.2.3", "2:4", "train"};
   CHECK(sent_by_agent(Hello{job, 29500}).fingerprint == job);

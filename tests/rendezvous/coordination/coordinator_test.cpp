@@ -339,6 +339,34 @@ TEST_CASE("in a static job the node rank is the group rank", "[coordinator]") {
   CHECK(ids(job.form({requesting(12, 1), requesting(10, 2), requesting(13, 0)})) == Ids{13, 12, 10});
 }
 
+TEST_CASE("one task more of a step than the job takes is refused at once, with those that are in", "[coordinator]") {
+  const auto task = [](NodeId node, const std::string& step = "step 7.0") {
+    NodeReady message = ready(node);
+    message.offer.step = step;
+    return message;
+  };
+  Job job({.nodes_min = 2, .nodes_max = 2});
+  job.on(task(0));
+  job.on(task(1));
+  const Outcome third = job.only<Dismiss>(task(2)).outcome;
+  CHECK(third.verdict == Verdict::refused);
+  CHECK(third.reason.starts_with("of step 7.0 the job has its 2 nodes, host0 and host1, and host2 is one more: "));
+  CHECK(job.on(task(3, "")).empty());          // by hand: a spare
+  CHECK(job.on(task(4, "step 7.1")).empty());  // or another step, to replace lost nodes
+
+  for (const RoundPolicy& policy :
+       {RoundPolicy{.nodes_min = 2, .nodes_max = 2, .spares = 1}, RoundPolicy{.nodes_min = 1, .nodes_max = 2}}) {
+    Job other(policy);
+    other.on(task(0));
+    other.on(task(1));
+    CHECK(other.on(task(2)).empty());  // meant to wait
+  }
+  Job replaced({.nodes_min = 2, .nodes_max = 2});
+  replaced.start(replaced.form({task(0), task(1)}));
+  replaced.on(lost(1, replaced.now));
+  CHECK(ids(replaced.form({task(0), task(2)})) == Ids{0, 2});
+}
+
 TEST_CASE("a node rank that another node has, or that there is not, is refused with both names", "[coordinator]") {
   Job job({.nodes_min = 2, .nodes_max = 2, .fixed_ranks = true});
   job.on(requesting(0, 1));

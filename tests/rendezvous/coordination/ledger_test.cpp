@@ -1,6 +1,7 @@
 #include "rendezvous/coordination/ledger.h"
 
 #include "rendezvous/base/random.h"
+#include "rendezvous/coordination/ledger_file.h"
 #include "tests/support/soak.h"
 #include "tests/support/test.h"
 
@@ -290,4 +291,42 @@ TEST_CASE("no random sequence of events gets more restarts than its limits and i
       if (++live[hangs] > (hangs ? 2 : policy.max_restarts)) FAIL(name_of(kind) << " at event " << event);
     }
   }
+}
+
+TEST_CASE("places where workers hung stay with the job, each once, the last eight, until it fails", "[ledger]") {
+  Ledger ledger({.max_restarts = 3}, t0);
+  for (int i = 0; i < 9; ++i) ledger.learn_hung_at("f (a.py:" + std::to_string(i) + ")");
+  const int changes = ledger.changes();
+  ledger.learn_hung_at("f (a.py:8)");
+  ledger.learn_hung_at("");
+  CHECK(ledger.changes() == changes);
+  for (const int round : {1, 1, 2}) ledger.learn(round, {.world_size = 2, .steps = 20, .step = 10ms});
+  const LedgerRecord record = ledger.record(t0);
+  REQUIRE(record.learned.hung_at.size() == 8);
+  CHECK(record.learned.hung_at.front() == "f (a.py:1)");
+  const auto read = std::get<LedgerRecord>(read_ledger(ledger_text(record, {}), {}));
+  CHECK(read.learned.hung_at == record.learned.hung_at);
+  CHECK(for_next_start(record, false).learned.hung_at.size() == 8);
+  CHECK(for_next_start(record, true).learned.hung_at.empty());
+}
+
+TEST_CASE(
+    "who says that it cannot begin is not started again, unless there has been progress or a limit or rule says so",
+    "[ledger]") {
+  const auto ends = [](Ledger& ledger, ChargedFailure failure) {
+    failure.status = code_1;
+    failure.kind = FailureClass::start;
+    failure.cannot_begin = true;
+    return !ledger.charge_failure(failure, t0).restart_at;
+  };
+  Ledger fresh({.max_restarts = 3}, t0);
+  CHECK(ends(fresh, {}));
+  Ledger by_rule({.max_restarts = 3}, t0);
+  CHECK_FALSE(ends(by_rule, {.by_rule = true}));
+  Ledger with_limit({.max_restarts = 3, .limits = {{FailureClass::start, {1, {}}}}}, t0);
+  CHECK_FALSE(ends(with_limit, {}));
+  Ledger worked({.max_restarts = 3}, t0);
+  CHECK_FALSE(ends(worked, {.progressed = true}));
+  CHECK(charge(worked, crashed, false, t0).restart_at);
+  CHECK_FALSE(ends(worked, {}));  // what it needs was there before
 }

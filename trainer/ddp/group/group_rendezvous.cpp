@@ -19,6 +19,7 @@
 #include "trainer/ddp/group/lost_peer.h"
 #include "trainer/ddp/group/own_address.h"
 #include "trainer/ddp/group/store_adapter.h"
+#include "trainer/ddp/group/task_ranks.h"
 
 namespace ddprun {
 namespace {
@@ -197,7 +198,8 @@ Place place_of(const InitOptions& options) {
     environment.erase("TORCHELASTIC_USE_AGENT_STORE");
   }
   const bool by_env = std::holds_alternative<FromEnvironment>(place.method);
-  if (!by_env && (environment["RANK"].empty() || environment["WORLD_SIZE"].empty()))
+  const bool given = !environment["RANK"].empty() && !environment["WORLD_SIZE"].empty();
+  if (!by_env && !given && task_ranks(environment).from.empty())
     refuse({"with " + place.name +
             " each process needs its rank and the world size, in the options or in RANK and "
             "WORLD_SIZE."});

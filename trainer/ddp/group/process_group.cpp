@@ -147,7 +147,7 @@ std::shared_ptr<ProcessGroup::State> make_state(const InitOptions& options, cons
   state->timeout = options.timeout;
   state->check_calls = options.check_calls;
   state->interface = env.network_interface;
-  state->store = make_intrusive<c10d::PrefixStore>("ddp/" + std::to_string(env.round) + "/" + name, base);
+  state->store = make_intrusive<c10d::PrefixStore>("ddp/" + env.job + std::to_string(env.round) + "/" + name, base);
   state->roster =
       join_group(place, state->store, member_of(env, options.backend), std::max(options.timeout - spent, kTimeoutMin));
   state->cleanup = make_cleanup(place, state->store);

@@ -4,13 +4,16 @@
 
 #include <charconv>
 #include <optional>
+#include <utility>
+
+#include "trainer/ddp/group/task_ranks.h"
 
 namespace ddprun {
 namespace {
 
 class Reader {
  public:
-  explicit Reader(const Environment& environment) : environment_(environment) {}
+  explicit Reader(Environment environment) : environment_(std::move(environment)) {}
 
   std::optional<std::string> text(const std::string& name) const {
     const auto it = environment_.find(name);
@@ -32,7 +35,7 @@ class Reader {
   std::vector<std::string> problems;
 
  private:
-  const Environment& environment_;
+  const Environment environment_;
 };
 
 // Upper limits: far above any real job, low enough to catch a port in the wrong variable.
@@ -62,8 +65,13 @@ void read_store(Reader& reader, RankEnv& env) {
 }  // namespace
 
 RankEnvResult read_rank_env(const Environment& environment, bool needs_store) {
-  Reader reader(environment);
+  TaskRanks tasks = task_ranks(environment, needs_store);
+  if (!tasks.problem.empty()) return {{}, {tasks.problem}};
+  tasks.variables.insert(environment.begin(), environment.end());
+  Reader reader(std::move(tasks.variables));
   RankEnv env;
+  env.from_task = tasks.from;
+  env.job = tasks.job;
   if (reader.text("RANK").has_value() != reader.text("WORLD_SIZE").has_value())
     reader.problems.push_back(
         "RANK and WORLD_SIZE go together, but only one of them is set: set both, or neither for one process.");

@@ -1,6 +1,7 @@
 // Reads this process's rank and the rendezvous from the environment that the launcher sets (torchrun's names).
 //
-// Pure: the caller passes the environment as a map. Without RANK and WORLD_SIZE the world is this process.
+// Pure: the caller passes the environment as a map. Without RANK and WORLD_SIZE those of mpirun and srun count
+// (task_ranks.h), and without those the world is this process.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -28,7 +29,9 @@ struct RankEnv {
   bool agent_store = false;
   // A launcher watches us: it reports the first failure and restarts us.
   bool under_agent = false;
-  int round = 1;  // 1 for the first start of the job, one more for every restart
+  int round = 1;          // 1 for the first start of the job, one more for every restart
+  std::string from_task;  // the variable of mpirun or srun that the rank is from; empty: from RANK, or there is none
+  std::string job;        // as TaskRanks::job
 };
 
 // Either problems (sentences for the user, all at once) or a consistent environment.

@@ -33,7 +33,8 @@ enum class Backend {
 
 struct InitOptions {
   // env://            MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE as a launcher exports them; without RANK and
-  //                   WORLD_SIZE the world is this process. Rank 0 serves a store, unless the launcher does
+  //                   WORLD_SIZE as mpirun or srun do, else the world is this process. Rank 0 serves a store, unless
+  //                   the launcher does
   // tcp://host:port   rank 0 serves a store there, until its process ends
   // file:///path      a file that all ranks share; it must not exist before. The last rank that destroys its group
   //                   removes it; it stays if a rank dies. The second group made there uses path.2, and so on
