@@ -72,6 +72,10 @@ void quoted(std::ostringstream& out, const std::vector<std::string>& lines) {
   for (const std::string& line : lines) out << kQuoted << line << '\n';
 }
 
+std::string cut(const std::string& text) {
+  return text.size() > kLineBytesMax ? text.substr(0, kLineBytesMax) + " ..." : text;
+}
+
 std::vector<std::string> printable(const std::vector<std::string>& lines) {
   std::vector<std::string> out;
   for (const std::string& line : lines) out.push_back(printable_line(line, kLineBytesMax));
@@ -210,8 +214,10 @@ std::string to_text(const FailureReport& report) {
   out << "ddprun: the job failed: " << all_alike(report) << ' ' << in_words(report.failure) << ": " << last
       << (place.empty() ? "" : " (" + visible(place) + ")") << (last.ends_with('.') ? "" : ".") << '\n';
   exactly(out, report.meaning.empty() ? "program" : "meaning",
-          report.meaning.empty() ? report.program : report.meaning);
-  exactly(out, "no restart", report.reason + (report.log.empty() ? "" : "; its log is " + report.log));
+          report.meaning.empty() ? cut(report.program) : report.meaning);
+  exactly(out, "class",
+          name_of(report.failure.kind) + ", no restart: " + report.reason +
+              (report.log.empty() ? "" : "; its log is " + report.log));
   return out.str();
 }
 
@@ -220,7 +226,7 @@ std::string to_full_text(const FailureReport& report) {
   const SortedEnds others = sorted(report.others);
   std::ostringstream out;
   out << "ddprun: the job failed: " << who_and_how(report.failure, !report.meaning.empty()) << ".\n";
-  exactly(out, "program", report.program);
+  exactly(out, "program", cut(report.program));
   labelled(out, "where", where_in_words(report));
   labelled(out, "when", when_in_words(report));
   if (report.failure.kind != rendezvous::FailureClass::clean) labelled(out, "class", name_of(report.failure.kind));

@@ -92,7 +92,7 @@ TEST_CASE("each class of failure has its action, its exit code and its sentence,
     CHECK(ended == exited(story.code));
     const std::string starts = read_file(folder / "starts");
     CHECK(std::count(starts.begin(), starts.end(), '\n') == story.starts);
-    CHECK(has(report, " class: " + story.kind + " "));
+    CHECK(has(report, " class: " + story.kind));
     CHECK(has(report, story.sentence));
     CHECK(class_in_events(folder) == story.kind);
   }

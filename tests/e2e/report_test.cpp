@@ -144,7 +144,8 @@ TEST_CASE("a broken script's traceback is shown once, in the report, whatever nu
   const Ended ended = run(shell_job({"--nproc_per_node=2"}, kTraceback + "tb no x; exit 1"), kLimit);
   CHECK(ended == exited(1));
   CHECK(has(ended.err, "the same failure twice"));
-  CHECK(count(ended.err, "Traceback") == 1);
+  CHECK(count(ended.err, "| Traceback") == 1);
+  CHECK(count(ended.err, "Traceback") == 2);  // the program's arguments are shown, too
   CHECK(has(ended.err, " s into round 1: NameError: no x; restart 1 of 3 (--max-restarts 0: none).\n"));
   CHECK(has(ended.err,
             "    | Traceback (most recent call last):\n    |   File \"t.py\", line 1, in f\n    | NameError: no x\n"));
