@@ -42,6 +42,11 @@ bool Failures::by_lost_reader(const rendezvous::Failure& failure) const {
   return !lines.empty() && lines.back().find(std::strerror(EPIPE)) != std::string::npos;
 }
 
+bool Failures::by_left_debugger(const rendezvous::Failure& failure) const {
+  return failure.status.code != 0 &&
+         last_line_to_compare(pipes_.last_lines(failure.round, failure.rank)) == "bdb.BdbQuit";
+}
+
 bool Failures::needs_last_lines(const rendezvous::ExitStatus& status) const {
   const auto searches = [](const rendezvous::FailureRule& rule) { return !rule.pattern.empty(); };
   return status.code != 0 || status.signal == SIGABRT || std::any_of(rules_.begin(), rules_.end(), searches);

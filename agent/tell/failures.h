@@ -27,6 +27,8 @@ class Failures {
   const RoundSoFar& round_of_last() const { return round_of_last_; }
   // It wrote to the console, which nobody reads any more.
   bool by_lost_reader(const rendezvous::Failure& failure) const;
+  // Its user has left Python's debugger by `q`, which ends the program.
+  bool by_left_debugger(const rendezvous::Failure& failure) const;
 
  private:
   bool needs_last_lines(const rendezvous::ExitStatus& status) const;

@@ -253,3 +253,15 @@ TEST_CASE("a job that is stopped while its machine is checked ends at once, to b
   kill(job.pid(), SIGTERM);
   CHECK(job.wait_exit(kLimit) == exited(75));
 }
+
+TEST_CASE("a debugger that its user leaves ends the job, and no traceback is shown") {
+  const TempFolder folder;
+  folder.write("debugged.py",
+               "import os\nif os.environ['RANK'] == '1': breakpoint()\nx = 1\nimport time\ntime.sleep(600)\n");
+  const Ended ended =
+      run({kDdprun, "--nproc-per-node=2", "--stop-grace=2", "debugged.py"}, kLimit, {.cwd = folder.path()});
+  CHECK(ended == exited(130));  // without a terminal it reads the end of its input, as `q`
+  CHECK(has(ended.err, "ddprun: rank 1's debugger was left: the job ends.\n"));
+  CHECK_FALSE(has(ended.err, "restart"));
+  CHECK_FALSE(has(ended.err, "BdbQuit"));
+}
