@@ -211,10 +211,13 @@ std::string to_text(const FailureReport& report) {
   const std::string last = printable_line(last_line_to_compare(report.last_lines), kLineBytesMax);
   const std::string place = place_of_traceback(report.last_lines);
   std::ostringstream out;
-  out << "ddprun: the job failed: " << all_alike(report) << ' ' << in_words(report.failure) << ": " << last
-      << (place.empty() ? "" : " (" + visible(place) + ")") << (last.ends_with('.') ? "" : ".") << '\n';
-  exactly(out, report.meaning.empty() ? "program" : "meaning",
-          report.meaning.empty() ? cut(report.program) : report.meaning);
+  out << "ddprun: the job failed: " << all_alike(report) << ' ' << in_words(report.failure);
+  if (!report.is_shown) out << ": " << last << (place.empty() ? "" : " (" + visible(place) + ")");
+  out << (!report.is_shown && last.ends_with('.') ? "\n" : ".\n");
+  if (!report.meaning.empty())
+    exactly(out, "meaning", report.meaning);
+  else if (!report.is_shown)
+    exactly(out, "program", cut(report.program));
   exactly(out, "class",
           name_of(report.failure.kind) + ", no restart: " + report.reason +
               (report.log.empty() ? "" : "; its log is " + report.log));

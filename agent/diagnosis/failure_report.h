@@ -34,6 +34,7 @@ struct FailureReport {
   std::string log = {};                      // its log file; empty: none
   std::vector<OtherEnd> others = {};         // on this node
   int world_size = 0;                        // of the round
+  bool is_shown = false;                     // its last lines are on the console already
 };
 
 // "rank 2 (local rank 2) was killed by SIGKILL, 3.2 s into round 1"

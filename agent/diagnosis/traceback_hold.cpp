@@ -61,6 +61,8 @@ std::string TracebackHold::release() {
   return std::exchange(held_, {});
 }
 
+bool begins_traceback(std::string_view line) { return kind_of(line) == Line::begins; }
+
 std::string_view without_rank(std::string_view line) {
   const std::size_t mark = rank_mark(line);
   return mark == line.npos ? line : line.substr(mark);

@@ -26,6 +26,9 @@ class TracebackHold {
   bool line_start_ = true;  // whether the held text, or the next byte, begins a line
 };
 
+// Whether what is held back may begin with this line.
+bool begins_traceback(std::string_view line);
+
 // Without the "[rank3]: " that PyTorch puts before each line of a traceback.
 std::string_view without_rank(std::string_view line);
 

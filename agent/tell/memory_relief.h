@@ -1,4 +1,4 @@
-// Whether a node's snapshots in memory stay after a worker's failure (docs/decisions/061). Pure.
+// Whether a node's snapshots in memory stay after a worker's failure (docs/decisions/059). Pure.
 #pragma once
 #include <cstdint>
 #include <string>

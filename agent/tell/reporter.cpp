@@ -12,11 +12,13 @@
 #include "agent/diagnosis/evidence.h"
 #include "agent/diagnosis/failure_report.h"
 #include "agent/diagnosis/last_lines.h"
+#include "agent/diagnosis/traceback_hold.h"
 #include "agent/hang/worker_watch.h"
 #include "agent/process/exit_status.h"
 #include "agent/process/process_state.h"
 #include "agent/process/regular_file.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/coordination/ledger.h"
 
 namespace ddprun::agent {
 namespace {
@@ -289,19 +291,19 @@ Reporter::Noticed Reporter::notice_of(const rendezvous::Failure& failure) const 
 std::string Reporter::held_back(const rendezvous::Failure& failure) const {
   if (failure.status.code == 0) return {};
   const std::vector<std::string> lines = pipes_.last_lines(failure.round, failure.rank);
-  const auto begins = [](const std::string& line) {
-    return line.find("Traceback (most recent call last)") != line.npos;
-  };
+  const auto begins = [](const std::string& line) { return begins_traceback(line); };
   if (std::none_of(lines.begin(), lines.end(), begins)) return {};
   return printable_line(last_line_to_compare(lines), kReasonMax);
 }
 
-// Of a program without a channel nobody knows whether a restart helps: the first time it is said how to have none.
+// Of a program without a channel nobody knows whether a restart helps: the first time it is said how to have none, to
+// those who have not chosen their number.
 void Reporter::restarting(const rendezvous::Failure& failure, const std::string& reason, const RoundSoFar& round) {
   const bool is_first = !std::exchange(has_restarted_, true);
   std::string next = reason;
   if (round.nothing_saved) next += "; no snapshot yet: it begins again";
-  if (is_first && !round.progressed) next += " (--max-restarts 0: none)";
+  const bool chosen = reason != "restart 1 of " + std::to_string(rendezvous::RestartPolicy().max_restarts);
+  if (is_first && !chosen && !round.progressed) next += " (--max-restarts 0: none)";
   const TimePoint started_at = workers_.records().at(failure.local_rank).started_at;
   const std::string why = held_back(failure);
   pipes_.print("ddprun: " + headline(failure, notice_of(failure).at - started_at) + (why.empty() ? "" : ": " + why) +
@@ -376,6 +378,7 @@ FailureReport Reporter::report_of(const rendezvous::Outcome& outcome) const {
   if (const std::string content = error_content(record); !content.empty()) report.error = error_in(content);
   if (layout_.keeps_logs()) report.log = (record.stderr_log.empty() ? record.folder : record.stderr_log).string();
   report.world_size = workers_.world_size();
+  report.is_shown = held_back(failure).empty() && !layout_.keeps_logs();
   for (const auto& [local_rank, other] : workers_.records())
     if (local_rank != failure.local_rank && other.status)
       report.others.push_back({workers_.rank_of(local_rank), *other.status,

@@ -65,7 +65,7 @@ struct RecordWriter::Shared {
   }
 };
 
-RecordWriter::RecordWriter(JobRecord record, std::function<void(const std::string&)> say)
+RecordWriter::RecordWriter(JobRecord record, const std::function<void(const std::string&)>& say)
     : shared_(std::make_shared<Shared>(std::move(record), say)),
       record_files_([say](const std::string& text) { say(text + "."); }),
       output_files_([say](const std::string& text) { say(text + "."); }) {}

@@ -21,7 +21,7 @@ struct RecordContent {
 class RecordWriter {
  public:
   // `say` gets sentences, from any thread.
-  RecordWriter(JobRecord record, std::function<void(const std::string&)> say);
+  RecordWriter(JobRecord record, const std::function<void(const std::string&)>& say);
 
   // Before the job starts, in this thread. Throws Error.
   void write_first(const RecordContent& content) const;

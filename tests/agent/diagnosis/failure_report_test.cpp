@@ -136,6 +136,7 @@ TEST_CASE("workers that could not begin are three lines, for all that failed ali
   FailureReport report = report_of({.code = 1});
   report.failure.rank = 1;
   report.failure.cannot_begin = true;
+  report.failure.kind = FailureClass::start;
   report.last_lines = {"Traceback (most recent call last):", "  File \"/w/train.py\", line 3, in <module>",
                        "[rank1]: ModuleNotFoundError: No module named 'nonsuch'"};
   report.world_size = 3;
@@ -147,6 +148,11 @@ TEST_CASE("workers that could not begin are three lines, for all that failed ali
   CHECK(has(text, "its log is logs/rank-1/stderr.log"));
   CHECK(quotes(text, "Traceback (most recent call last):\nModuleNotFoundError: No module named 'nonsuch'\n"));
   CHECK_FALSE(quotes(text, "Traceback (most recent call last):\nValueError: other\n"));
+  report.is_shown = true;
+  CHECK(to_text(report) ==
+        "ddprun: the job failed: all 3 ranks exited with code 1.\n  class:      start, no restart: "
+        "all restarts are used up (3 of 3); its log is logs/rank-1/stderr.log\n");
+  report.is_shown = false;
   report.others.back().alike = false;
   CHECK(has(to_text(report), "ranks 0-1 exited with code 1: "));
   report.last_lines.clear();
