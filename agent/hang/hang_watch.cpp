@@ -63,7 +63,10 @@ void HangWatch::begin_round(int workers, int world_size, const rendezvous::Learn
   told_ = {};
   news_at_.reset();
   workers_.clear();
-  for (int local_rank = 0; local_rank < workers; ++local_rank) workers_[local_rank] = {.since = now, .saved_at = now};
+  for (int local_rank = 0; local_rank < workers; ++local_rank) {
+    workers_[local_rank].since = now;
+    workers_[local_rank].saved_at = now;
+  }
   steps_before_round_ = steps_;
   last_look_.reset();
   next_look_ = now + kLookEvery;
