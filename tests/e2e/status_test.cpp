@@ -37,7 +37,8 @@ json live_when(const std::string& job, Condition has_it) {
 }
 
 bool trains(const json& now) {
-  return now.value("state", "") == "running" && now["ranks"].size() == 3 && now["step"].is_number() && now["step"] > 0;
+  return now.value("state", "") == "running" && now["ranks"].size() == 3 && now["step"].is_number() &&
+         now["step"] > 0 && now["activity"] == "train";
 }
 
 // Once the coordinator and all nodes have answered in time.
