@@ -46,6 +46,7 @@ std::vector<pid_t> started_by(pid_t worker) {
 }  // namespace
 
 void SignsOfLife::add(LifeSample sample) {
+  if (!last_.empty() && sample.at <= last_.back().at) return;
   last_.push_back(std::move(sample));
   if (last_.size() > kSamples) last_.erase(last_.begin());
 }

@@ -25,6 +25,7 @@ struct LifeSample {
 
 class SignsOfLife {
  public:
+  // One that is no newer than the last one says nothing, and is not added.
   void add(LifeSample sample);
   // "its stack moves", "it reads and writes 3.1 MB/s". Empty: there is none since the sample before the last one.
   std::string in_words() const;

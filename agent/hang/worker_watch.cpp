@@ -16,8 +16,8 @@ constexpr std::chrono::seconds kStandsStill{1};
 constexpr std::chrono::seconds kStacksLimit{5}, kLastStacksLimit{1};
 constexpr std::size_t kStandingMax = 8;   // of which stacks are taken before they are ended
 constexpr std::size_t kSuspectsMax = 64;  // of which stacks are taken before their standings are told
-constexpr std::chrono::seconds kFresh{
-    8};  // older stacks are taken again; of one that stands for long after an eighth of that time
+// Older stacks are taken again; of one that stands for long after an eighth of that time.
+constexpr std::chrono::seconds kFresh{8};
 constexpr int kFreshShare = 8;
 
 }  // namespace
@@ -203,6 +203,7 @@ void WorkerWatch::on_culprits_stacks(const Blamed& blamed, const ProcessStacks& 
 // A stopped one does nothing at all: nothing is to be waited for.
 bool WorkerWatch::waits_for_it(const HungWorker& worker, const ProcessStacks& stacks, bool in_collective) {
   const int local_rank = worker.local_rank;
+  forget_moving();
   const std::vector<std::string>& known = seat_.learned.hung_at;
   const bool known_place = std::find(known.begin(), known.end(), worker.place) != known.end();
   const std::optional<Duration> patience = hangs_.patience(local_rank, known_place);
@@ -224,8 +225,9 @@ bool WorkerWatch::waits_for_it(const HungWorker& worker, const ProcessStacks& st
 }
 
 std::string WorkerWatch::sign_of_life(int local_rank, const ProcessStacks& stacks) {
-  const TimePoint now = Clock::now();
-  LifeSample sample{.at = now, .functions = functions_of_main_thread(stacks), .ran = now - workers_run_at_};
+  const KnownStacks* known = known_stacks(local_rank);
+  const TimePoint taken = known ? known->at : Clock::now();
+  LifeSample sample{.at = taken, .functions = functions_of_main_thread(stacks), .ran = taken - workers_run_at_};
   sample.loads = hangs_.activity(local_rank) == rendezvous::Activity::load;
   add_from_proc(workers_.running().at(local_rank), sample);
   Stands& stands = stand_.at(local_rank);

@@ -43,6 +43,14 @@ TEST_CASE("a worker lives whose stack moves, that reads and writes, or that comp
   }
 }
 
+TEST_CASE("stacks that are seen again do not end a worker whose stack moves", "[hang]") {
+  Looked worker;
+  worker.sample.functions.front() = "train.py:other";
+  CHECK(worker.look() == "its stack moves");
+  for (int i = 0; i < 4; ++i) worker.life.add(worker.sample);
+  CHECK(worker.life.in_words() == "its stack moves");
+}
+
 TEST_CASE("what a hung worker does, too, is no sign of life", "[hang]") {
   Looked worker;
   worker.sample.bytes += 100e3;  // a logger's line now and then
