@@ -81,6 +81,7 @@ class Agent {
   void on_hung(const HungWorker& worker);
   void on_output(const OutputWatch::Finding& found);
   void report_failure(const ReportFailure& report);
+  RoundSoFar round_so_far();
   void report_interrupted(int signal);
   void spare_memory(const rendezvous::Failure& failure, bool progressed);
   void report_held(const std::vector<int>& local_ranks);

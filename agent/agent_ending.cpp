@@ -1,6 +1,10 @@
 // How a worker's failure, a round and the job end on this node.
 #include <csignal>
+#include <memory>
 #include <utility>
+
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
 
 #include "agent/agent.h"
 #include "agent/channel/channel_user.h"
@@ -13,7 +17,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kDrainEvery{20};
-constexpr milliseconds kDrainLimit{2'000};  // a console that accepts nothing for this long is stuck
+constexpr milliseconds kDrainLimit{2'000};       // a console that accepts nothing for this long is stuck
+constexpr milliseconds kSameFailureWait{1'000};  // nothing is started again, so nobody waits for it
 
 }  // namespace
 
@@ -35,11 +40,7 @@ void Agent::report_failure(const ReportFailure& report) {
   tell_.reporter().noticed(failure);
   tell_.events().failed(report.local_rank);
   machine_.suspect();
-  const auto since = round_.workers_run_since();
-  WorkerChannels& channels = round_.workers().channels();
-  const RoundSoFar so_far{
-      channels.progressed(Clock::now()), since && Clock::now() - *since >= options_.progress_after,
-      failure.rank == failure.local_rank && options_.memory_snapshots == 0 && channels.nothing_saved(Clock::now())};
+  const RoundSoFar so_far = round_so_far();
   const rendezvous::WorkerFailed told =
       tell_.failures().describe(std::move(failure), so_far, watches_.output().finding());
   desk_.failed(told.failure.kind);
@@ -51,6 +52,15 @@ void Agent::report_failure(const ReportFailure& report) {
     return dispatch(Signalled{SIGINT});
   }
   send(told);
+}
+
+RoundSoFar Agent::round_so_far() {
+  const TimePoint now = Clock::now();
+  const auto since = round_.workers_run_since();
+  WorkerChannels& channels = round_.workers().channels();
+  const bool has_rank_0 = round_.seat()->first_rank == 0;
+  return {channels.progressed(now), since && now - *since >= options_.progress_after,
+          has_rank_0 && options_.memory_snapshots == 0 && channels.nothing_saved(now)};
 }
 
 void Agent::spare_memory(const rendezvous::Failure& failure, bool progressed) {
@@ -74,7 +84,14 @@ void Agent::signal_workers(const SignalWorkers& order) {
     send_signal(order);
     return true;
   };
-  if (!for_a_failure || !watches_.hangs().takes_stacks_before(then)) send_signal(order);
+  if (for_a_failure && watches_.hangs().takes_stacks_before(then)) return;
+  const RoundSoFar so_far = for_a_failure ? round_so_far() : RoundSoFar{.lived = true};
+  if (so_far.progressed.value_or(so_far.lived)) return send_signal(order);
+  asio::post(io_, [this, then, round = round_.seat()->round] {  // the failure has been reported
+    if (!tell_.failures().none_can_begin(round)) return void(then());
+    const auto timer = std::make_shared<asio::steady_timer>(io_, kSameFailureWait);
+    timer->async_wait([timer, then](std::error_code) { then(); });
+  });
 }
 
 void Agent::send_signal(const SignalWorkers& order) {

@@ -1,7 +1,9 @@
 #include "trainer/progress.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <csignal>
 
 namespace ddprun::train {
 namespace {
@@ -34,6 +36,13 @@ std::string in_minutes(double seconds) {
   const long long all = std::llround(std::min(seconds, 3.6e8));
   return all < 3600 ? format("%lld:%02lld", all / 60, all % 60)
                     : format("%lld:%02lld:%02lld", all / 3600, all / 60 % 60, all % 60);
+}
+
+// As of one rank, where nobody reads the lines any more (`train | head`): with several, Gloo wants SIGPIPE ignored.
+void flush(std::FILE* out) {
+  if (std::fflush(out) == 0 || errno != EPIPE) return;
+  std::signal(SIGPIPE, SIG_DFL);
+  std::raise(SIGPIPE);
 }
 
 }  // namespace
@@ -80,7 +89,7 @@ void Progress::step(const StepReport& report, TimePoint now) {
   if (!wants(report.step, report.steps, now)) return;
   if (log_every_ > 0) return line(line_of(report));
   std::fprintf(out_, "\r%s\x1b[K", bar_of(report, kBarWidth).c_str());
-  std::fflush(out_);
+  flush(out_);
   bar_shown_ = true;
   bar_time_ = now;
 }
@@ -89,7 +98,7 @@ void Progress::line(const std::string& text) {
   if (style_ == Style::silent) return;
   clear_bar();
   std::fprintf(out_, "%s\n", text.c_str());
-  std::fflush(out_);
+  flush(out_);
 }
 
 void Progress::clear_bar() {

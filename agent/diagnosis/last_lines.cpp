@@ -74,6 +74,7 @@ struct Fixed {
 };
 constexpr std::string_view kGpuIsFull =
     "the GPU's memory ran out: CUDA out of memory; a smaller batch, or fewer ranks on this GPU";
+constexpr std::string_view kEndOfInput = "EOFError: EOF when reading a line", kDebugger = "bdb.BdbQuit";
 constexpr std::array kFixed = {
     // LibTorch's allocator, from Python and C++; an allocation of CUDA's own, which is not retried.
     Fixed{"CUDA out of memory", kGpuIsFull, FailureClass::out_of_memory},
@@ -84,6 +85,12 @@ constexpr std::array kFixed = {
     Fixed{"MemoryError", "memory ran out: Python could not allocate any (MemoryError); is there a limit (ulimit -v)?",
           FailureClass::out_of_memory},
     Fixed{"Too many open files", "too many files are open (ulimit -n)"},
+    Fixed{kDebugger,
+          "it stopped at a breakpoint and nobody can answer: only rank 0 has ddprun's input, if that is a terminal",
+          FailureClass::start},
+    Fixed{kEndOfInput,
+          "it asks a question and nobody can answer: only rank 0 has ddprun's input, the others read /dev/null",
+          FailureClass::start},
     Fixed{"Address already in use", "another process has the port that it wants to listen on", FailureClass::start},
 };
 
@@ -135,10 +142,24 @@ std::string without_rank(const std::string& line) {
   return end != line.npos && end > kBefore.size() && line.compare(end, 3, "]: ") == 0 ? line.substr(end + 3) : line;
 }
 
+// Of its standard library, which raises what others have caused.
+bool is_of_python_itself(std::string_view file) {
+  const auto lib = file.find("/lib/python3");
+  return (lib != file.npos && file.find("-packages/", lib) == file.npos) || file.starts_with("<frozen ");
+}
+
 // Of Python, at the begin of the last line.
-constexpr std::array<std::string_view, 9> kCannotBegin = {
-    "ModuleNotFoundError: ", "ImportError: ",        "SyntaxError: ",       "IndentationError: ",         "TabError: ",
-    "FileNotFoundError: ",   "NotADirectoryError: ", "IsADirectoryError: ", "PermissionError: [Errno 13]"};
+constexpr std::array<std::string_view, 11> kCannotBegin = {"ModuleNotFoundError: ",
+                                                           "ImportError: ",
+                                                           "SyntaxError: ",
+                                                           "IndentationError: ",
+                                                           "TabError: ",
+                                                           "FileNotFoundError: ",
+                                                           "NotADirectoryError: ",
+                                                           "IsADirectoryError: ",
+                                                           "PermissionError: [Errno 13]",
+                                                           kEndOfInput,
+                                                           kDebugger};
 // Of PyTorch: the lines after it tell each difference.
 constexpr std::string_view kForeignState = "RuntimeError: Error(s) in loading state_dict for ";
 
@@ -180,13 +201,17 @@ bool cannot_begin(const rendezvous::ExitStatus& status, const std::vector<std::s
 }
 
 std::string place_of_traceback(const std::vector<std::string>& lines) {
+  std::string innermost;
   for (std::size_t i = lines.size(); i-- > 0;) {
     const auto file = between(without_rank(lines[i]), "  File \"", "\"");
     const auto number = between(lines[i], "\", line ", "");
     if (!file || !number) continue;
-    return file->substr(file->rfind('/') + 1) + ":" + number->substr(0, number->find_first_not_of("0123456789"));
+    std::string place =
+        file->substr(file->rfind('/') + 1) + ":" + number->substr(0, number->find_first_not_of("0123456789"));
+    if (!is_of_python_itself(*file)) return place;
+    if (innermost.empty()) innermost = std::move(place);
   }
-  return {};
+  return innermost;
 }
 
 std::string meaning_of_lines(const rendezvous::ExitStatus& status, const std::vector<std::string>& lines) {

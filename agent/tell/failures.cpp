@@ -35,6 +35,10 @@ rendezvous::WorkerFailed Failures::describe(rendezvous::Failure failure, const R
   return {failure, round.progressed, rule_for(failure, found)};
 }
 
+bool Failures::none_can_begin(int round) const {
+  return last_ && last_->round == round && (last_->cannot_begin || last_->kind == rendezvous::FailureClass::usage);
+}
+
 bool Failures::by_lost_reader(const rendezvous::Failure& failure) const {
   if (failure.status.ok() || !(nobody_reads(STDOUT_FILENO) || nobody_reads(STDERR_FILENO))) return false;
   if (failure.status.signal == SIGPIPE || failure.status.code == 128 + SIGPIPE) return true;
@@ -43,7 +47,7 @@ bool Failures::by_lost_reader(const rendezvous::Failure& failure) const {
 }
 
 bool Failures::by_left_debugger(const rendezvous::Failure& failure) const {
-  return failure.status.code != 0 &&
+  return failure.status.code != 0 && failure.rank == 0 && isatty(STDIN_FILENO) &&
          last_line_to_compare(pipes_.last_lines(failure.round, failure.rank)) == "bdb.BdbQuit";
 }
 

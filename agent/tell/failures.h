@@ -25,9 +25,11 @@ class Failures {
                                     const std::optional<OutputWatch::Finding>& found);
   const std::optional<rendezvous::Failure>& last() const { return last_; }
   const RoundSoFar& round_of_last() const { return round_of_last_; }
+  // The round's workers could not begin, and the others will say the same.
+  bool none_can_begin(int round) const;
   // It wrote to the console, which nobody reads any more.
   bool by_lost_reader(const rendezvous::Failure& failure) const;
-  // Its user has left Python's debugger by `q`, which ends the program.
+  // Its user has left Python's debugger by `q`, which ends the program; on a terminal.
   bool by_left_debugger(const rendezvous::Failure& failure) const;
 
  private:

@@ -16,6 +16,23 @@ bool switched_off(const SchedulerInputs& inputs) {
   return setting && setting->text == "none";
 }
 
+// They know nothing of each other, and would write the same files.
+void find_several_jobs(Proposals& proposals) {
+  const std::string tasks = proposals.variable("OMPI_COMM_WORLD_SIZE").value;
+  const std::string here = proposals.variable("OMPI_COMM_WORLD_LOCAL_SIZE").value;
+  const bool meant = proposals.given("nnodes") || proposals.standalone() || proposals.several_nodes();
+  if (tasks.empty() || tasks == "1" || meant) return;
+  const std::string found = "mpirun has started ddprun " + tasks + " times, ";
+  const std::string way_out = "; --standalone says that several jobs are meant";
+  if (!here.empty() && here != "1")
+    proposals.values.mistakes.push_back(found + here +
+                                        " of them on this machine, each for a job of its own: start it " +
+                                        "once, without mpirun, with the number of ranks as --nproc-per-node" + way_out);
+  else if (proposals.variable("OMPI_COMM_WORLD_RANK").value == "0")
+    proposals.values.warnings.push_back(found + "and each is a job of its own: for one job give each --nnodes=" +
+                                        tasks + ", --node-rank and --master-addr" + way_out);
+}
+
 }  // namespace
 
 std::string step_of(const std::map<std::string, std::string>& environment) {
@@ -32,11 +49,13 @@ std::string step_of(const std::map<std::string, std::string>& environment) {
 SchedulerValues scheduler_values(const SchedulerInputs& inputs) {
   Proposals proposals(inputs);
   const bool slurm(proposals.variable("SLURM_JOB_ID")), kubernetes(proposals.variable("JOB_COMPLETION_INDEX"));
-  if ((!slurm && !kubernetes) || switched_off(inputs) || proposals.variable(kWorkerMark)) return {};
+  if (switched_off(inputs) || proposals.variable(kWorkerMark)) return {};
   if (slurm)
     propose_slurm(proposals);
-  else
+  else if (kubernetes)
     propose_kubernetes(proposals, inputs.host_name, inputs.hosts_file);
+  else
+    find_several_jobs(proposals);
   return std::move(proposals.values);
 }
 

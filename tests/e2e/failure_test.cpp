@@ -256,12 +256,42 @@ TEST_CASE("a job that is stopped while its machine is checked ends at once, to b
 
 TEST_CASE("a debugger that its user leaves ends the job, and no traceback is shown") {
   const TempFolder folder;
-  folder.write("debugged.py",
-               "import os\nif os.environ['RANK'] == '1': breakpoint()\nx = 1\nimport time\ntime.sleep(600)\n");
-  const Ended ended =
-      run({kDdprun, "--nproc-per-node=2", "--stop-grace=2", "debugged.py"}, kLimit, {.cwd = folder.path()});
-  CHECK(ended == exited(130));  // without a terminal it reads the end of its input, as `q`
-  CHECK(has(ended.err, "ddprun: rank 1's debugger was left: the job ends.\n"));
-  CHECK_FALSE(has(ended.err, "restart"));
-  CHECK_FALSE(has(ended.err, "BdbQuit"));
+  folder.write("debugged.py", "import os\nif os.environ['RANK'] == '0': breakpoint()\nimport time\ntime.sleep(600)\n");
+  Command job(Words{kDdprun, "--nproc-per-node=2", "--stop-grace=2", "debugged.py"},
+              {.cwd = folder.path(), .terminal = true});
+  job.wait_for_output("Pdb", kLimit);
+  job.type("q\n");
+  const Ended ended = job.wait_exit(kLimit);
+  INFO(ended.out);
+  CHECK(ended == exited(130));
+  CHECK(has(ended.out, "ddprun: rank 0's debugger was left: the job ends.\r\n"));
+  CHECK_FALSE(has(ended.out, "restart"));
+  CHECK_FALSE(has(ended.out, "BdbQuit"));
+}
+
+TEST_CASE("a question that nobody can answer fails the job at once, with its place") {
+  const std::string asks = GENERATE("breakpoint()\nx = 1", "input('go on? ')");
+  const TempFolder folder;
+  folder.write("asks.py", "import os\nif os.environ['RANK'] == '1': " + asks + "\nimport time\ntime.sleep(600)\n");
+  const Ended ended = run({kDdprun, "--nproc-per-node=2", "--stop-grace=2", "asks.py"}, kLimit, {.cwd = folder.path()});
+  INFO(ended.err);
+  CHECK(ended == exited(1));
+  CHECK(has(ended.err, "nobody can answer: only rank 0 has ddprun's input"));
+  CHECK(has(ended.err, "asks.py:"));
+  CHECK_FALSE(has(ended.err, "restart 1"));
+}
+
+TEST_CASE("ranks that cannot begin a moment later are told with the first, and one that can does not hold up the end") {
+  const TempFolder folder;
+  folder.write("late.py",
+               "import os, time\ntime.sleep(0.2 * int(os.environ['RANK']))\n"
+               "if os.environ['RANK'] == os.environ.get('WELL'): time.sleep(600)\nimport nonsuch\n");
+  const auto report = [&](const std::optional<std::string>& well) {
+    const Ended ended =
+        run({kDdprun, "--nproc-per-node=3", "late.py"}, kLimit, {.env = {{"WELL", well}}, .cwd = folder.path()});
+    CHECK(ended == exited(1));
+    return ended.err;
+  };
+  CHECK(has(report({}), "all 3 ranks exited with code 1: ModuleNotFoundError"));
+  CHECK(has(report("1"), "ranks 0, 2 exited with code 1: ModuleNotFoundError"));
 }

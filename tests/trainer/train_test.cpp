@@ -271,3 +271,13 @@ TEST_CASE("ranks that mpirun or srun started are one training", "[train]") {
   CHECK_THAT(apart.err, Contains("set MASTER_ADDR for all of them"));
   CHECK_FALSE(fs::exists(folder / "apart.pt"));
 }
+
+TEST_CASE("ranks whose lines nobody reads any more end as a rank alone does", "[train]") {
+  const TempFolder folder;
+  const Words one = train_with({"1000000", "0", "--snapshot", folder / "run.pt"});
+  const Ended ended = test::run(
+      {"bash", "-c", "\"$@\" | head -n 1; exit ${PIPESTATUS[0]}", "sh", ddprun_program(), "--nproc-per-node=2", one[0]},
+      120s, kOneThread);
+  CHECK(ended == exited(128 + SIGPIPE));
+  CHECK(has(ended.err, "ddprun: nobody reads the output any more: the job ends."));
+}

@@ -298,9 +298,10 @@ TEST_CASE("unknown last lines mean nothing", "[last_lines]") {
 
 TEST_CASE("the last words of a program that cannot begin are known, and only the last ones", "[diagnosis]") {
   const ExitStatus failed{.code = 1};
-  for (const std::string line : {"ModuleNotFoundError: No module named 'nonsuch'", "SyntaxError: invalid syntax",
-                                 "[rank1]: FileNotFoundError: [Errno 2] No such file or directory: 'data/train'",
-                                 "ImportError: cannot import name 'x' from 'y'"}) {
+  for (const std::string line :
+       {"ModuleNotFoundError: No module named 'nonsuch'", "SyntaxError: invalid syntax",
+        "[rank1]: FileNotFoundError: [Errno 2] No such file or directory: 'data/train'",
+        "ImportError: cannot import name 'x' from 'y'", "bdb.BdbQuit", "EOFError: EOF when reading a line"}) {
     CAPTURE(line);
     CHECK(cannot_begin(failed, {"Traceback (most recent call last):", line}));
     CHECK_FALSE(cannot_begin(failed, {line, "RuntimeError: connection reset"}));  // a warning, then something else
@@ -312,6 +313,7 @@ TEST_CASE("the last words of a program that cannot begin are known, and only the
       cannot_begin(failed, {"RuntimeError: Error(s) in loading state_dict for Net:", "  size mismatch for fc.weight"}));
   CHECK(cannot_begin({.code = 127}, {"sh: 1: nonsuch: not found"}));
   CHECK_FALSE(cannot_begin(failed, {"bind: Address already in use"}));
+  CHECK_FALSE(cannot_begin(failed, {"EOFError: Ran out of input"}));  // of a pickle
   CHECK_FALSE(cannot_begin(failed, {}));
 }
 
@@ -319,5 +321,8 @@ TEST_CASE("the place of a traceback is its innermost line", "[diagnosis]") {
   CHECK(place_of_traceback({"  File \"/a/train.py\", line 4, in <module>", "    f()",
                             "  File \"/a/b/f.py\", line 31, in f", "ValueError: x"}) == "f.py:31");
   CHECK(place_of_traceback({"[rank0]:   File \"/a/train.py\", line 4", "SyntaxError: x"}) == "train.py:4");
+  CHECK(place_of_traceback({"  File \"/a/train.py\", line 4, in <module>",
+                            "  File \"/usr/lib/python3.13/bdb.py\", line 90"}) == "train.py:4");
+  CHECK(place_of_traceback({"  File \"/usr/lib/python3.13/bdb.py\", line 90"}) == "bdb.py:90");
   CHECK(place_of_traceback({"ValueError: x", "File of data, line 3"}).empty());
 }
