@@ -33,6 +33,10 @@ agent::Environment inherited(const Config& config, const HostInfo& host) {
   agent::Environment out = host.environment;
   out.erase(rendezvous::kTokenVariable);
   for (const auto& [name, value] : config.env) out[name] = value;
+  if (!host.python_folder.empty()) {  // after the user's own, which thereby stay as they are
+    std::string& path = out["PYTHONPATH"];
+    path += (path.empty() ? "" : ":") + host.python_folder;
+  }
   return out;
 }
 

@@ -15,6 +15,7 @@ struct HostInfo {
   std::string name;                                             // this machine's
   std::string interface_address;                                // of --interface, if given
   agent::Environment environment;                               // ddprun's own
+  std::string python_folder;                                    // has the package ddprun for workers; empty: not found
   std::vector<agent::Binding> bindings;                         // by local rank, if --numa-binding asks for them
   std::vector<rendezvous::Locality> whose_meeting_places = {};  // for several nodes
   bool named_is_elsewhere = false;  // the host named for the store of a single node is none of this machine's

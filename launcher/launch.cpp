@@ -82,10 +82,19 @@ void warn_of_named_host(const Config& config, const HostInfo& host) {
                            ": as the job has one node (--nnodes), its workers meet at 127.0.0.1.");
 }
 
+// An installed ddprun, and one in its build folder, have it beside them.
+std::string python_folder() {
+  std::error_code failed;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
+  const std::string folder = self.parent_path().parent_path().string() + "/share/ddprun/python";
+  return access(folder.c_str(), R_OK | X_OK) == 0 ? folder : "";
+}
+
 HostInfo host_info(const Config& config, const Machine& machine) {
   HostInfo host{host_name(),
                 {},
                 own_environment(),
+                python_folder(),
                 bindings(config.numa_binding, worker_count(config.nproc_per_node, machine).value()),
                 {}};
   const std::string named = named_host(config).first;

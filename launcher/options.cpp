@@ -370,7 +370,7 @@ constexpr Option kOptions[] = {
         custom<memory_snapshots>(),
         {.synonyms = "in-memory-snapshots,memory-checkpoints",
          .more = "Two snapshots have to fit: train takes one after each step, programs of the C++ library by "
-                 "save_in_memory(), Python programs by worker_channel.keep(). Files are written as ever."}),
+                 "save_in_memory(), Python programs by ddprun.channel.keep(). Files are written as ever."}),
     row(kRestarts, "state-dir", "DIR",
         "folder that keeps the job's restarts from one start to the next (with --rdzv-id); best one all nodes share",
         at<&Config::state_dir>(),

@@ -15,7 +15,8 @@ namespace {
 constexpr std::size_t kPieceBytes = 1 << 20;
 // The variable is in a program that includes worker_channel.h, the constructor of ddprun::Worker in one that calls the
 // library's, and the module in a script of Python.
-constexpr std::string_view kNames[] = {DDPRUN_CHANNEL_VARIABLE, "_ZN6ddprun6WorkerC1Ev", "worker_channel"};
+constexpr std::string_view kNames[] = {DDPRUN_CHANNEL_VARIABLE, "_ZN6ddprun6WorkerC1Ev", "worker_channel",
+                                       "ddprun.channel", "ddprun import channel"};
 constexpr std::size_t kNameMax = 32;
 
 bool names(std::string_view text, std::string_view name) {

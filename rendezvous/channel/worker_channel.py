@@ -1,9 +1,10 @@
 """The worker channel in Python: a worker reports to the ddprun that started it, and ddprun sends it requests.
 
-This file is all you need: put its folder (share/ddprun) on PYTHONPATH, or copy it next to your script. Where it finds
-ddprun's libddprun_channel.so, that does what a training step reports, in a third of the time.
+Every worker that ddprun starts can import it; so can who has installed the wheel. As a file of its own it is
+share/ddprun/worker_channel.py, to be copied next to a script. Where it finds ddprun's libddprun_channel.so, that does what a
+training step reports, in a third of the time.
 
-    import worker_channel as channel
+    from ddprun import channel
 
     channel.attach()                      # once, in the main thread
     channel.handle_signals()              # a SIGTERM asks all ranks to save, and ends nobody
@@ -539,8 +540,9 @@ def _library_paths():
     with contextlib.suppress(OSError):
         folders.append(os.path.dirname(os.path.dirname(os.readlink(f"/proc/{os.getppid()}/exe"))))
     here = os.path.dirname(os.path.abspath(__file__))
-    if here.endswith("/share/ddprun"):
-        folders.append(here.removesuffix("/share/ddprun"))
+    for place in "/share/ddprun", "/share/ddprun/python/ddprun":
+        if here.endswith(place):
+            folders.append(here[:-len(place)])
     return [path for folder in folders if os.path.exists(path := folder + "/lib/ddprun/libddprun_channel.so")]
 
 

@@ -142,3 +142,21 @@ TEST_CASE("a large worker that ends well raises no alarm", "[channel][release-on
   CHECK(job.wait_exit(kLargeLimit) == exited(0));
   CHECK(job.err().empty());
 }
+
+TEST_CASE("every Python worker can import the channel, by both its names, and a PYTHONPATH stays first",
+          "[channel][fast]") {
+  const TempFolder folder;
+  const std::string script =
+      folder.write("script.py",
+                   "import os, ddprun, worker_channel\n"
+                   "from ddprun import channel\n"
+                   "assert channel.attach() and channel._library_beat and worker_channel is channel\n"
+                   "print(os.environ['PYTHONPATH'].split(':')[0], ddprun.__version__, ddprun.launch)\n");
+  const std::string before = GENERATE("", "/elsewhere");
+  const Ended end = run({ddprun_program(), "--no-python", "sh", "-c", "python3 " + script + "; true"}, kLimit,
+                        {.env = {{"PYTHONPATH", before.empty() ? std::nullopt : std::optional(before)}}});
+  INFO(end.err);
+  CHECK(end == exited(0));
+  CHECK(has(end.out, (before.empty() ? "/share/ddprun/python " : before + " ") + "0.1."));
+  CHECK(has(end.out, "<function launch"));
+}

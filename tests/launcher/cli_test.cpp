@@ -386,7 +386,7 @@ TEST_CASE("option --make-token answers with a token", "[cli]") {
 
 TEST_CASE("workers do not inherit the token", "[cli]") {
   const Config config = parsed({"p"}, {{"DDPRUN_TOKEN", kToken}});
-  const HostInfo host{"host", "", {{"DDPRUN_TOKEN", kToken}, {"HOME", "/home/me"}}, {}};
+  const HostInfo host{"host", "", {{"DDPRUN_TOKEN", kToken}, {"HOME", "/home/me"}}, "", {}};
   const AgentOptions options = job_options(config, kMachine, {"/bin/p", {"p"}, false}, "run", host);
   CHECK(options.command.inherited == Environment{{"HOME", "/home/me"}});
   CHECK(std::holds_alternative<Token>(credentials(config)));

@@ -5,7 +5,7 @@
 
     %load_ext ddprun                                     # in a notebook: %%ddprun -n 4 runs a cell on four ranks
 
-ddprun.channel is the worker channel: steps, phases and requests to save. The program itself is `ddprun`, also as
+ddprun.channel is the worker channel: steps, phases and requests to save; each worker of ddprun can import it. The program itself is `ddprun`, also as
 `python -m ddprun`.
 """
 from typing import TYPE_CHECKING
@@ -21,9 +21,18 @@ def __getattr__(name):  # workers import this package for its channel alone: lau
         from ddprun import _launch
         return getattr(_launch, name)
     if name == "__version__":
-        from importlib.metadata import version
-        return version("ddprun")
+        return _version()
     raise AttributeError(f"module 'ddprun' has no attribute '{name}'")
+
+
+def _version():
+    from importlib.metadata import PackageNotFoundError, version
+    try:
+        return version("ddprun")
+    except PackageNotFoundError:  # not from a wheel, but beside its program
+        import subprocess
+        from ddprun._program import find_program
+        return subprocess.check_output([find_program(), "--version"], text=True).split()[-1]
 
 
 def load_ipython_extension(shell):

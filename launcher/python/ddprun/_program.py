@@ -5,6 +5,9 @@ import sys
 import sysconfig
 
 
+_SHARED = "/share/ddprun/python/ddprun"  # where a program ddprun keeps this package for its workers
+
+
 class NotFound(RuntimeError):
     pass
 
@@ -16,7 +19,9 @@ def find_program():
         if _is_program(named):
             return named
         raise NotFound(f"the launcher {named} (DDPRUN_LAUNCHER) is not a program that this user may execute.")
-    folders = [sysconfig.get_path("scripts"), _user_scripts(), os.path.dirname(sys.executable)]
+    here = os.path.dirname(os.path.abspath(__file__))
+    beside = [here[: -len(_SHARED)] + "/bin"] if here.endswith(_SHARED) else []
+    folders = [*beside, sysconfig.get_path("scripts"), _user_scripts(), os.path.dirname(sys.executable)]
     for folder in folders:
         if folder and _is_program(os.path.join(folder, "ddprun")):
             return os.path.join(folder, "ddprun")

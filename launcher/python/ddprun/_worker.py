@@ -7,7 +7,9 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 if __name__ == "__main__":
     if sys.path and os.path.abspath(sys.path[0]) == _HERE:  # its files are no modules of their own
         del sys.path[0]
-    sys.path.append(os.path.dirname(_HERE))
+    sys.path.insert(0, os.path.dirname(_HERE))  # this package, and no other one of that name
+    import ddprun
+    sys.path.append(sys.path.pop(0))
 
 import atexit
 import threading
