@@ -158,6 +158,7 @@ RoundWatches::Hooks Agent::watch_hooks() {
          for (rendezvous::Pace& window : windows) window.rank = round_.workers().rank_of(window.rank);
          send(rendezvous::NodePace{node(), round_.seat()->round, std::move(windows)});
        }},
+      {[this] { return running_round(); }, [this] { tell_.reporter().all_still(kAllStillLimit); }},
       {[this] { return static_cast<int>(round_.workers().records().size()); },
        [this](int local_rank) { return round_.workers().channels().progress(local_rank, Clock::now()); },
        [this] { return watches_.hangs().median_step(); },
@@ -217,6 +218,7 @@ Desk::Hooks Agent::desk_hooks() {
            [this] { return watches_.hangs().median_step(); },
            [this](int local_rank) { return round_.workers().running(local_rank); },
            [this](int local_rank) { return round_.workers().channels().progress(local_rank, Clock::now()); },
+           [this](int local_rank) { return watches_.use().use(local_rank); },
            [this](std::vector<pid_t> pids, Duration limit, AsyncStacks::OnTaken taken) {
              watches_.hangs().take_stacks(std::move(pids), limit, std::move(taken));
            }}};

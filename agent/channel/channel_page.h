@@ -60,6 +60,8 @@ struct Progress {
   std::optional<std::uint64_t> first_step = {};  // of this round; empty: none, or the program does not number them
   std::optional<TimePoint> first_step_at = {};
   bool inferred = false;  // phases and beats are not the program's own: a pause between them may be anything
+
+  bool has_reported() const { return at || times; }
 };
 
 // The lock's word with the thread id of who uses the channel; null: it has not been told.

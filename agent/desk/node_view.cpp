@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "agent/process/process_table.h"
 #include "rendezvous/coordination/control_message.h"
 
 namespace ddprun::agent {
@@ -11,6 +10,8 @@ namespace {
 
 constexpr std::chrono::seconds kStacksLimit{8};
 constexpr double kSamplesMax = 2e9;
+// What reports nothing for so long may be one of the many programs that do not speak the channel.
+constexpr std::chrono::seconds kSilentAfter{10};
 
 // All nodes' texts pass through the coordinator's one connection to the asker.
 constexpr std::size_t kAllNodesMax = 8 << 20;
@@ -57,8 +58,14 @@ rendezvous::RankView NodeView::view_of(const rendezvous::Standing& standing, int
   const std::optional<pid_t> pid = hooks_.running(local_rank);
   if (!pid) return out;
   out.pid = *pid;
-  if (const auto stat = task_stat(*pid)) out.memory = stat->resident_bytes;
   const Progress progress = hooks_.progress(local_rank);
+  out.silent = !progress.has_reported() && out.age >= kSilentAfter;
+  if (const auto use = hooks_.use(local_rank)) {
+    out.memory = use->memory;
+    out.processors = use->processors;
+    out.still = out.silent && use->still;
+    if (out.still) out.age = *use->still;
+  }
   const TimePoint now = Clock::now();  // not before the progress: no age is negative
   out.snapshot_step = progress.snapshot_step;
   if (progress.snapshot_at) out.snapshot_age = now - *progress.snapshot_at;

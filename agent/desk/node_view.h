@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agent/channel/channel_page.h"
+#include "agent/hang/use_meter.h"
 #include "agent/stacks/take_stacks.h"
 #include "rendezvous/coordination/job_view.h"
 #include "rendezvous/coordination/round.h"
@@ -26,6 +27,7 @@ class NodeView {
     std::function<std::optional<Duration>()> median_step;
     std::function<std::optional<pid_t>(int local_rank)> running;  // empty: it has ended
     std::function<Progress(int local_rank)> progress;
+    std::function<std::optional<WorkerUse>(int local_rank)> use;
     std::function<void(std::vector<pid_t>, Duration, AsyncStacks::OnTaken)> take_stacks;
   };
   explicit NodeView(std::string host, Hooks hooks) : host_(std::move(host)), hooks_(std::move(hooks)) {}

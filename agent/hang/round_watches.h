@@ -11,6 +11,7 @@
 
 #include "agent/hang/pace_watch.h"
 #include "agent/hang/round_account.h"
+#include "agent/hang/use_watch.h"
 #include "agent/hang/worker_watch.h"
 #include "agent/logs/round_output.h"
 
@@ -27,12 +28,14 @@ class RoundWatches {
     WorkersSeen workers;
     WorkerWatch::Hooks hangs;
     PaceWatch::Hooks pace;
+    UseWatch::Hooks use;
     RoundAccount::Hooks account;
     RoundOutput::Hooks output;
   };
   RoundWatches(asio::io_context& io, Options options, Hooks hooks)
       : hangs_(io, options.hang_limits, hooks.workers, std::move(hooks.hangs)),
-        pace_(io, options.stragglers, std::move(hooks.workers), std::move(hooks.pace)),
+        pace_(io, options.stragglers, hooks.workers, std::move(hooks.pace)),
+        use_(io, std::move(hooks.workers), std::move(hooks.use)),
         account_(io, std::move(hooks.account)),
         output_(io, std::move(options.monitor), std::move(hooks.output)) {}
 
@@ -48,15 +51,18 @@ class RoundWatches {
     output_.watch();
     hangs_.workers_run(seat);
     pace_.begin_round(seat.group_world_size);
+    use_.begin_round();
   }
 
   WorkerWatch& hangs() { return hangs_; }
+  const UseWatch& use() const { return use_; }
   RoundAccount& account() { return account_; }
   RoundOutput& output() { return output_; }
 
  private:
   WorkerWatch hangs_;
   PaceWatch pace_;
+  UseWatch use_;
   RoundAccount account_;
   RoundOutput output_;
 };

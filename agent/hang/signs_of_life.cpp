@@ -14,7 +14,6 @@ constexpr std::size_t kSamples = 3;
 constexpr double kBytesPerSecond = 64 << 10;  // more than what loggers and heartbeats write
 // A loop without end takes one processor: only who takes more works as in training.
 constexpr double kProcessors = 1.5, kShareOfTraining = 0.5, kProcessorsOfChildren = 0.5;
-constexpr std::size_t kProcessesMax = 256;  // that one worker has started
 
 double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -34,13 +33,6 @@ std::string sign_between(const LifeSample& before, const LifeSample& now) {
   if (!now.loads && (now.cpu_s_of_children - before.cpu_s_of_children) / time >= kProcessorsOfChildren)
     return "what it has started computes";
   return {};
-}
-
-std::vector<pid_t> started_by(pid_t worker) {
-  std::vector<pid_t> all = children_of(worker);
-  for (std::size_t i = 0; i < all.size() && all.size() < kProcessesMax; ++i)
-    for (const pid_t child : children_of(all[i])) all.push_back(child);
-  return all;
 }
 
 }  // namespace

@@ -59,6 +59,13 @@ std::vector<pid_t> children_of(pid_t parent) {
   return out;
 }
 
+std::vector<pid_t> started_by(pid_t process) {
+  std::vector<pid_t> all = children_of(process);
+  for (std::size_t i = 0; i < all.size() && all.size() < kStartedMax; ++i)
+    for (const pid_t child : children_of(all[i])) all.push_back(child);
+  return all;
+}
+
 bool children_can_be_found() { return task_stat("/proc/self").has_value(); }
 
 ChildSweep::ChildSweep(std::vector<pid_t> spared) : spared_(std::move(spared)), pause_(kPause) {}

@@ -13,6 +13,9 @@ std::vector<pid_t> children();
 bool children_can_be_found();
 // The same of another process; its threads' children, too.
 std::vector<pid_t> children_of(pid_t parent);
+// And all that they have started in turn, as far as it is still theirs; some kStartedMax at most.
+constexpr std::size_t kStartedMax = 256;
+std::vector<pid_t> started_by(pid_t process);
 
 // SIGKILLs children until none is left, reaping them. Only own, unreaped children are ever signalled, so no recycled
 // pid can be hit.

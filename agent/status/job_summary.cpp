@@ -13,10 +13,10 @@ using rendezvous::RankView;
 constexpr double kMicro = 1e6;
 constexpr std::size_t kNamedRanks = 4;
 
-std::string activity_of(const RankView& rank) {
+std::string activity_of_job(const RankView& rank) {
   const bool trains =
       rank.activity == Activity::load || rank.activity == Activity::compute || rank.activity == Activity::wait;
-  return trains ? "train" : name_of(rank.activity);
+  return trains ? "train" : activity_of(rank);
 }
 
 bool holds_up(const RankView& rank) {
@@ -84,6 +84,10 @@ std::optional<double> mean_loss(const std::vector<NodeReport>& nodes) {
 
 }  // namespace
 
+std::string activity_of(const RankView& rank) {
+  return rank.still ? "sleeps" : rank.silent ? "runs" : name_of(rank.activity);
+}
+
 const char* name_of(rendezvous::JobPhase phase) { return kJobPhases.at(static_cast<std::size_t>(phase)).name; }
 const char* name_of(rendezvous::NodePlace place) { return kNodePlaces.at(static_cast<std::size_t>(place)).name; }
 
@@ -106,7 +110,8 @@ JobSummary summary_of(const StatusAnswer& answer) {
   for (const NodeReport& node : answer.nodes) {
     if (node.step_us > 0 && !out.steps_per_second) out.steps_per_second = kMicro / static_cast<double>(node.step_us);
     for (const RankView& rank : node.ranks) {
-      ++activities[activity_of(rank)];
+      ++activities[activity_of_job(rank)];
+      out.is_silent = out.is_silent.value_or(true) && rank.silent;
       if (rank.step) out.step = std::min(out.step.value_or(*rank.step), *rank.step);
       out.total_steps = std::max(out.total_steps, rank.total_steps);
       if (!rank.snapshot_step || (out.snapshot_step && *rank.snapshot_step < *out.snapshot_step)) continue;

@@ -62,7 +62,9 @@ std::array<RestartsByCause, 10> restarts_by_cause(const rendezvous::RestartCount
 constexpr std::chrono::seconds kHoldsUpAfter{1};
 
 struct JobSummary {
-  std::string activity = {};  // start, train, save, evaluate, end: what most ranks do; empty: no rank is known
+  // start, runs, sleeps, train, save, evaluate, end: what most ranks do; empty: no rank is known
+  std::string activity = {};
+  std::optional<bool> is_silent = {};      // no rank has ever reported anything; empty: no rank is known
   std::optional<std::uint64_t> step = {};  // that all ranks which report steps have completed
   std::optional<double> steps_per_second = {};
   std::optional<std::uint64_t> total_steps = {};    // the number of the step that is to be the last one
@@ -73,6 +75,9 @@ struct JobSummary {
   Awaited awaited = {};
   std::optional<rendezvous::TimeAccount> account = {};  // of the job's time; empty: the coordinator has not told it
 };
+
+// "runs" or "sleeps" for one that reports nothing, else the activity's name.
+std::string activity_of(const rendezvous::RankView& rank);
 
 JobSummary summary_of(const StatusAnswer& answer);
 

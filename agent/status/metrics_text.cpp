@@ -67,14 +67,15 @@ void write_stragglers(const JobView& job, MetricSink& to) {
 }
 
 // Gauges: what was productive turns out to be lost when a later round does it again.
-void write_time(const rendezvous::TimeAccount& account, MetricSink& to) {
+void write_time(const rendezvous::TimeAccount& account, bool silent, MetricSink& to) {
   using rendezvous::TimeKind;
-  to.single("ddprun_goodput_seconds", kGauge, "Time of training and evaluation that counts, as known by now.",
-            in_seconds(account[TimeKind::productive]));
+  if (!silent)  // else it is not known
+    to.single("ddprun_goodput_seconds", kGauge, "Time of training and evaluation that counts, as known by now.",
+              in_seconds(account[TimeKind::productive]));
   to.begin("ddprun_badput_seconds", kGauge, "All other time of the job, by what it went to.");
   for (const rendezvous::TimeKindName& kind : rendezvous::kTimeKinds)
     if (kind.kind != TimeKind::productive) to.sample({{"kind", kind.name}}, in_seconds(account[kind.kind]));
-  to.single("ddprun_ettr_ratio", kGauge, "The share of the job's time that counts.", account.ettr());
+  if (!silent) to.single("ddprun_ettr_ratio", kGauge, "The share of the job's time that counts.", account.ettr());
 }
 
 void write_job(const JobView& job, MetricSink& to) {
@@ -211,7 +212,8 @@ void write_measures(const JobMeasures& measures, MetricSink& to) {
 void write_metrics(const MetricsValues& values, MetricSink& to) {
   write_agent(values, to);
   if (values.status.job) write_job(*values.status.job, to);
-  if (const auto account = summary_of(values.status).account) write_time(*account, to);
+  if (const JobSummary summary = summary_of(values.status); summary.account)
+    write_time(*summary.account, summary.is_silent.value_or(false), to);
   const std::vector<Labelled> ranks = labelled_ranks(values.status);
   write_node(values.status, ranks, to);
   write_ranks(ranks, to);

@@ -70,7 +70,8 @@ std::string page_key(json status) {
   if (const auto awaited = status.find("waits_for"); awaited != status.end() && awaited->is_object())
     awaited->erase("text");
   for (json& rank : status["ranks"])
-    for (const char* age : {"age_seconds", "snapshot_age_seconds", "wait_seconds", "memory_bytes"}) rank.erase(age);
+    for (const char* age : {"age_seconds", "snapshot_age_seconds", "wait_seconds", "memory_bytes", "processors"})
+      rank.erase(age);
   return text_of(status);
 }
 

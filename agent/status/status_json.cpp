@@ -43,7 +43,7 @@ json json_of(const RankView& rank, const rendezvous::NodeReport& node) {
   return {{"rank", rank.rank},
           {"node", node.name},
           {"group_rank", node.group_rank},
-          {"activity", rendezvous::name_of(rank.activity)},
+          {"activity", activity_of(rank)},
           {"collective", rank.collective},
           {"step", or_null(rank.step)},
           {"age_seconds", seconds(rank.age)},
@@ -53,6 +53,8 @@ json json_of(const RankView& rank, const rendezvous::NodeReport& node) {
           {"samples_per_second", rank.samples_per_second},
           {"loss", or_null(rank.loss)},
           {"memory_bytes", rank.memory},
+          {"processors", rank.processors ? json(std::round(*rank.processors * kPercent) / kPercent) : json()},
+          {"silent", rank.silent},
           {"load_seconds", seconds(rank.load)},
           {"compute_seconds", seconds(rank.compute)},
           {"wait_seconds", seconds(rank.wait)},
@@ -74,9 +76,10 @@ std::string coordinator_of(const JobView& job) {
   return node == job.nodes.end() ? "" : node->name;
 }
 
-// By kind, in seconds; they add up to the total.
-json time_of(const rendezvous::TimeAccount& account) {
-  json out{{"total", seconds(account.total())}, {"useful_share", std::round(account.ettr() * kMilli) / kMilli}};
+// By kind, in seconds; they add up to the total. What silent ranks do is not known to be useful.
+json time_of(const rendezvous::TimeAccount& account, bool silent) {
+  json out{{"total", seconds(account.total())},
+           {"useful_share", silent ? json() : json(std::round(account.ettr() * kMilli) / kMilli)}};
   for (const rendezvous::TimeKindName& kind : rendezvous::kTimeKinds) out[kind.name] = seconds(account[kind.kind]);
   return out;
 }
@@ -129,7 +132,7 @@ json to_json(const StatusAnswer& answer) {
   out["snapshot_bytes"] = or_null(summary.snapshot_bytes);
   out["waits_for"] = {
       {"ranks", summary.awaited.ranks}, {"nodes", summary.awaited.nodes}, {"text", summary.awaited.text}};
-  out["time"] = summary.account ? time_of(*summary.account) : json();
+  out["time"] = summary.account ? time_of(*summary.account, summary.is_silent.value_or(false)) : json();
   out["ranks"] = json::array();
   for (const rendezvous::NodeReport& node : answer.nodes)
     if (node.declined_fault != 0) out["declined_faults"].push_back(node.declined_fault);

@@ -242,6 +242,12 @@ void Reporter::goes_on(int local_rank, Duration stood) {
   pipes_.print("ddprun: rank " + std::to_string(workers_.rank_of(local_rank)) + " goes on after " + text + ".\n");
 }
 
+void Reporter::all_still(Duration stood) {
+  const auto minutes = std::chrono::duration_cast<std::chrono::minutes>(stood).count();
+  pipes_.print("ddprun: nothing has moved for " + std::to_string(minutes) +
+               " min: no rank here computes, reads or writes; ddprun stacks shows where they are.\n");
+}
+
 void Reporter::pace_changed(const rendezvous::ReportPace& report) {
   if (report.change.kind != rendezvous::PaceChange::Kind::straggler) return;
   pipes_.print("ddprun: " + in_words(report.change, report.host) + (report.then.empty() ? "" : "; " + report.then) +

@@ -89,6 +89,8 @@ class Reporter {
   // It does so and is not ended, or not yet.
   void stands_still(const StandingWorker& worker);
   void goes_on(int local_rank, Duration stood);
+  // No worker here has reported anything, and none has moved for that long.
+  void all_still(Duration stood);
   // Prints a straggler, once; the rest is for the event log.
   void pace_changed(const rendezvous::ReportPace& report);
   // What somebody has done to the job by `ddprun ctl`. A new round says by whom itself.

@@ -92,8 +92,9 @@ std::string time_text(const json& time) {
     std::replace(kind.begin(), kind.end(), '_', ' ');
     append(lost, formatted("%.0f %% ", kPercent * spent / total) + kind);
   }
+  const json& share = time["useful_share"];
   const std::string out =
-      formatted("%.0f %%", kPercent * time["useful_share"].get<double>()) + " of " + duration_text(total);
+      (share.is_number() ? formatted("%.0f %%", kPercent * share.get<double>()) : "-") + " of " + duration_text(total);
   return lost.empty() ? out : out + "; " + lost;
 }
 
@@ -138,11 +139,11 @@ void add_live(const json& live, KeyLines& lines) {
 std::string ranks_text(const json& live) {
   const json& ranks = live["ranks"];
   if (ranks.empty()) return "";
-  std::vector<std::vector<std::string>> rows{{"RANK", "NODE", "DOES", "SINCE", "STEP", "MEMORY"}};
+  std::vector<std::vector<std::string>> rows{{"RANK", "NODE", "DOES", "SINCE", "STEP", "CPU", "MEMORY"}};
   for (const json& rank : ranks) {
     if (rows.size() > kRanksShown) break;
     rows.push_back({rank["rank"].dump(), rank["node"], does_text(rank), duration_text(rank["age_seconds"]),
-                    number_text(rank["step"]), bytes_text(rank["memory_bytes"])});
+                    number_text(rank["step"]), processors_text(rank), bytes_text(rank["memory_bytes"])});
   }
   std::string out = table_text(rows);
   if (ranks.size() > kRanksShown)

@@ -35,6 +35,7 @@ std::string activity_text(const json& rank) {
   if (rank["stopped"] == true) return "stopped";
   if (!rank["held"].get<std::string>().empty()) return "held by kernel";
   const std::string activity = rank["activity"], collective = rank["collective"];
+  if (activity == "runs") return "runs " + processors_text(rank) + " CPU";
   return collective.empty() ? activity : activity + " " + visible(collective);
 }
 

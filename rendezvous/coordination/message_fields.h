@@ -419,6 +419,9 @@ void fields(auto& a, Is<RankView> auto& m) {
   a("loss", m.loss);
   a("total_steps", m.total_steps);
   a("memory", m.memory);
+  a("processors", m.processors);
+  a.unless_default("silent", m.silent);
+  a.unless_default("still", m.still);
   a.long_milliseconds("load_ms", m.load);
   a.long_milliseconds("compute_ms", m.compute);
   a.long_milliseconds("wait_ms", m.wait);

@@ -47,15 +47,18 @@ TEST_CASE("a node's view has its ranks while it has workers, and tells stacks of
   std::optional<Seat> seat;
   bool has_workers = true;
   std::vector<pid_t> asked;
+  ddprun::Duration age = 1s;
+  std::optional<ddprun::Duration> still = 4s;
   const ddprun::agent::NodeView view(
       "node7", {[&] { return seat ? &*seat : nullptr; }, [&] { return has_workers; },
                 [](NodeReport& out) { out.declined_fault = 5; },
-                [] {
-                  return std::vector<Standing>{{.rank = 3, .activity = Activity::ended}, {.rank = 2}};
+                [&] {
+                  return std::vector<Standing>{{.rank = 3, .activity = Activity::ended}, {.rank = 2, .age = age}};
                 },
                 [] { return std::optional<ddprun::Duration>(2ms); },
                 [](int rank) { return rank == 0 ? std::optional(getpid()) : std::nullopt; },
                 [](int) { return Progress{.loss = 0.5}; },
+                [&](int) { return WorkerUse{.processors = 1.5, .memory = 2000, .still = still}; },
                 [&](std::vector<pid_t> pids, ddprun::Duration, AsyncStacks::OnTaken taken) {
                   asked = pids;
                   taken({{}});
@@ -76,7 +79,18 @@ TEST_CASE("a node's view has its ranks while it has workers, and tells stacks of
   CHECK(report.ranks[0].rank == 2);
   CHECK(report.ranks[0].pid == getpid());
   CHECK(report.ranks[0].loss == 0.5);
+  CHECK(report.ranks[0].processors == 1.5);
+  CHECK(report.ranks[0].memory == 2000);
+  CHECK_FALSE(report.ranks[0].silent);  // it may still attach
+  CHECK_FALSE(report.ranks[0].still);
   CHECK(report.ranks[1].pid == 0);
+  age = 60s;
+  CHECK(view.report().ranks[0].silent);
+  CHECK(view.report().ranks[0].still);
+  CHECK(view.report().ranks[0].age == 4s);
+  still.reset();
+  CHECK_FALSE(view.report().ranks[0].still);
+  CHECK(view.report().ranks[0].age == 60s);
   CHECK(stacks().starts_with("rank 2 on node7, process " + std::to_string(getpid())));
   CHECK(asked == std::vector<pid_t>{getpid()});
   has_workers = false;

@@ -202,10 +202,10 @@
     const furthest = Math.max(0, ...list.map((rank) => rank.step || 0));
     at('cut').hidden = total <= list.length;
     at('cut').textContent = `${list.length} of ${total} ranks are listed: those that others wait for, slow and stopped ones, and the first ones.`;
-    at('ranks').replaceChildren(table('Ranks', [['Rank', true], ['Node'], ['Does'], ['Since', true, true], ['Step', true], ['Behind', true], ['Memory', true, true]],
+    at('ranks').replaceChildren(table('Ranks', [['Rank', true], ['Node'], ['Does'], ['Since', true, true], ['Step', true], ['Behind', true], ['CPU', true, true], ['Memory', true, true]],
       list.map((rank) => [String(rank.rank), rank.node, rank.activity + (rank.collective ? ' (' + rank.collective + ')' : '') +
         (rank.paused ? ', paused' : rank.stopped ? ', stopped by a signal' : ''), duration(rank.age_seconds), short(rank.step),
-      known(rank.step) ? short(furthest - rank.step) : '–', memory(rank.memory_bytes)])));
+      known(rank.step) ? short(furthest - rank.step) : '–', percent(rank.processors), memory(rank.memory_bytes)])));
   }
 
   function put(element, text) { if (element.textContent !== text) element.textContent = text; }

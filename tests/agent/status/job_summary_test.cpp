@@ -37,6 +37,20 @@ TEST_CASE("a job has done the steps that all its ranks have done, at the pace of
   CHECK(nothing.activity.empty());
 }
 
+TEST_CASE("ranks that report nothing run or sleep, and what of their time is useful is not known", "[status]") {
+  RankView runs = rank(0, Activity::start, 60s, {}), sleeps = runs;
+  runs.silent = sleeps.silent = sleeps.still = true;
+  runs.processors = 3.128;
+  const auto told = [](std::vector<RankView> ranks) { return to_json(answer_of({node(0, std::move(ranks))})); };
+  const auto live = told({runs, sleeps, sleeps});
+  CHECK(live["activity"] == "sleeps");
+  CHECK(live["ranks"][0]["activity"] == "runs");
+  CHECK(live["ranks"][0]["processors"] == 3.13);
+  CHECK(live["ranks"][1]["processors"].is_null());
+  CHECK(live["time"]["useful_share"].is_null());
+  CHECK(told({runs, rank(1, Activity::compute)})["time"]["useful_share"].is_number());
+}
+
 TEST_CASE("the newest snapshot counts, and the last rank that has it", "[status]") {
   RankView older = rank(0, Activity::compute), newer = rank(1, Activity::compute), later = newer;
   older.snapshot_step = 30;
