@@ -220,12 +220,14 @@ void Agent::collect_workers() {
     const int round = round_.seat()->round;
     tell_.events().worker_ended(end.local_rank);
     watches_.output().worker_ended(round, end.local_rank);
-    // A worker in the terminal's foreground gets Ctrl-C itself, and may exit before the keeper has forwarded it.
-    if (end.status.signal == SIGINT && round_.in_foreground()) dispatch(Signalled{SIGINT, true});
+    if (is_ctrl_c(end)) dispatch(Signalled{SIGINT, true});
     dispatch(WorkerExited{round, end.local_rank, end.status});
   }
   round_.reap_strays(machine_.children());
 }
+
+// A worker in the terminal's foreground gets Ctrl-C itself, and may end before the keeper has forwarded it.
+bool Agent::is_ctrl_c(const WorkerEnd& end) const { return end.status.signal == SIGINT && round_.in_foreground(); }
 
 void Agent::report_interrupted(int signal) {
   if (round_.seat()) tell_.reporter().stopping(signal, options_.stop.stop_grace);

@@ -78,6 +78,7 @@ class Agent {
   void start_workers(const rendezvous::Seat& seat);
   bool on_started(int local_rank, int error);
   void collect_workers();
+  bool is_ctrl_c(const WorkerEnd& end) const;
   void on_hung(const HungWorker& worker);
   void on_output(const OutputWatch::Finding& found);
   void report_failure(const ReportFailure& report);

@@ -64,6 +64,7 @@ NodeRound::Hooks Agent::round_hooks() {
           },
           [this] { collect_workers(); },
           [this](const WorkerEnd& end) {
+            if (is_ctrl_c(end)) return;  // no failure: collect_workers() tells of it
             dispatch(WorkerDying{round_.seat()->round, end.local_rank, end.status});
           },
           [this](int local_rank, int signal) { on_notice(local_rank, signal); },
