@@ -3,15 +3,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <string_view>
 #include <utility>
 
+#include "agent/process/children.h"
 #include "agent/process/exit_status.h"
 #include "agent/process/file_content.h"
 #include "agent/process/job_cookie.h"
 #include "agent/process/process_table.h"
+#include "agent/process/wrappers.h"
 
 namespace ddprun::agent {
 namespace {
@@ -23,6 +26,13 @@ std::optional<std::string_view> value_in(std::string_view environment, std::stri
     environment.remove_prefix(std::min(entry.size() + 1, environment.size()));
   }
   return {};
+}
+
+// What it would pass the signal on to has got it.
+bool passes_on_to_one_of(pid_t pid, const std::set<pid_t>& asked) {
+  if (!passes_signals_on(pid)) return false;
+  const std::vector<pid_t> below = children_of(pid);
+  return std::any_of(below.begin(), below.end(), [&](pid_t child) { return asked.contains(child); });
 }
 
 }  // namespace
@@ -56,7 +66,8 @@ void Remains::ask(const EndRequest& request) {
   for (auto& [pid, asked] : asked_) {
     if (std::exchange(asked, request.signal) == request.signal) continue;
     if (request.inside.contains(pid) || (request.group != 0 && getpgid(pid) == request.group)) continue;
-    kill(pid, request.signal);
+    if (ends_with_its_input(pid)) continue;
+    if (!passes_on_to_one_of(pid, request.inside)) kill(pid, request.signal);
     kill(pid, SIGCONT);
   }
 }

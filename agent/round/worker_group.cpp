@@ -323,12 +323,16 @@ void WorkerGroup::ask(int local_rank, Live& worker, int signal, StopScope scope,
   if (signal == SIGINT && !delivered && channels_.owner(local_rank) != 0) signal = SIGTERM;
   if (worker.asked.signal == signal) return;
   worker.remains.note_owner(channels_.owner(local_rank));
+  const bool whole_group = !delivered && scope == StopScope::group && leads_group();
   worker.asked = {signal, {}, delivered ? terminal_group_.value_or(0) : 0};
-  if (!delivered && scope == StopScope::group && leads_group()) worker.asked.group = worker.pid;
-  if (!delivered) {  // a shell first: it prints a line for a child that a signal has ended
+  if (whole_group) {
+    worker.asked.group = worker.pid;
+    send(-worker.pid, signal);
+  } else {  // a shell first: it prints a line for a child that a signal has ended
     const auto below = scope == StopScope::automatic ? below_wrapper(worker.pid) : std::vector<BelowWrapper>{};
-    send(worker.asked.group != 0 ? -worker.pid : worker.pid, signal);
-    worker.asked.inside = signal_below(below, signal);
+    const bool has_it = delivered && getpgid(worker.pid) == worker.asked.group;
+    if (!has_it) send(worker.pid, !below.empty() && passes_signals_on(worker.pid) ? SIGCONT : signal);
+    worker.asked.inside = signal_below(below, signal, worker.asked.group);
   }
   worker.remains.ask(worker.asked);
 }
