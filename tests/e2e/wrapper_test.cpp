@@ -170,11 +170,12 @@ TEST_CASE("Ctrl-C is one SIGINT, from a terminal or by kill, and a program ends 
       CHECK(count(ended.out, word + std::to_string(rank)) == 1);
 }
 
+// Its memory takes a while to free: its death is detected before that by the channel.
 TEST_CASE("a worker that Ctrl-C ends before ddprun hears of the key has not failed", "[stop]") {
-  const std::string attached =
-      "import signal, sys, time; sys.path.insert(0, '" + source_folder() +
-      "/rendezvous/channel'); import worker_channel; worker_channel.attach(); "
-      "signal.signal(signal.SIGINT, signal.SIG_DFL); print('up 0', flush=True); time.sleep(60)";
+  const std::string attached = "import signal, sys, time; sys.path.insert(0, '" + source_folder() +
+                               "/rendezvous/channel'); import worker_channel; worker_channel.attach(); "
+                               "signal.signal(signal.SIGINT, signal.SIG_DFL); "
+                               "large = b'x' * (256 << 20); print('up 0', flush=True); time.sleep(60)";
   Command job(job_of({"--max-restarts=0", "--no-python", "python3", "-c", attached}), {.terminal = true});
   job.wait_for_output("up 0", kLimit);
   job.kill(SIGSTOP);  // the keeper, which passes the signal on
