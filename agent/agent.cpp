@@ -226,9 +226,6 @@ void Agent::collect_workers() {
   round_.reap_strays(machine_.children());
 }
 
-// A worker in the terminal's foreground gets Ctrl-C itself, and may end before the keeper has forwarded it.
-bool Agent::is_ctrl_c(const WorkerEnd& end) const { return end.status.signal == SIGINT && round_.in_foreground(); }
-
 void Agent::report_interrupted(int signal) {
   if (round_.seat()) tell_.reporter().stopping(signal, options_.stop.stop_grace);
   const Awaits awaited = std::exchange(awaits_, {});

@@ -22,6 +22,9 @@ constexpr milliseconds kSameFailureWait{1'000};  // nothing is started again, so
 
 }  // namespace
 
+// A worker in the terminal's foreground gets Ctrl-C itself, and may end before the keeper has forwarded it.
+bool Agent::is_ctrl_c(const WorkerEnd& end) const { return end.status.signal == SIGINT && round_.in_foreground(); }
+
 void Agent::report_failure(const ReportFailure& report) {
   rendezvous::Failure failure{.round = report.round,
                               .node = node(),

@@ -35,6 +35,7 @@ enum class ExitCodeChoice { ddprun, torchrun, worker };
 enum class StoreUsers { own, any };
 enum class EventSink { nowhere, console, file };
 enum class SchedulerChoice { automatic, none };
+enum class WatchMode { off, see, act };
 
 constexpr int kAutoThreads = 0;
 
@@ -125,6 +126,7 @@ struct Config {
   agent::HangLimits hang_limits = {};
   bool allow_chaos = false;  // users may have the job suffer faults
   rendezvous::StragglerPolicy stragglers = rendezvous::StragglerPolicy::say;
+  WatchMode watch = WatchMode::off;
   std::string health_check = {};       // a shell command; empty: none
   std::string exclude_file = {};       // gets the names of excluded machines; empty: no file
   std::uint64_t memory_snapshots = 0;  // bytes of this node for them; 0: none

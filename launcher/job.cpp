@@ -33,6 +33,14 @@ agent::Environment inherited(const Config& config, const HostInfo& host) {
   agent::Environment out = host.environment;
   out.erase(rendezvous::kTokenVariable);
   for (const auto& [name, value] : config.env) out[name] = value;
+  if (config.watch != WatchMode::off) {
+    if (host.python_folder.empty())
+      throw UsageError("cannot watch Python scripts (--watch)", "share/ddprun/python is not beside this ddprun",
+                       "Install ddprun with its files, as by cmake --install or its wheel.");
+    out["DDPRUN_WATCH"] = config.watch == WatchMode::see ? "see" : "act";
+    std::string& path = out["PYTHONPATH"];  // first: one sitecustomize is imported, and ours goes on with the other
+    path = host.python_folder + "/ddprun/_watch" + (path.empty() ? "" : ":") + path;
+  }
   if (!host.python_folder.empty()) {  // after the user's own, which thereby stay as they are
     std::string& path = out["PYTHONPATH"];
     path += (path.empty() ? "" : ":") + host.python_folder;

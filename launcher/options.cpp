@@ -112,6 +112,14 @@ std::string exclude_for(Config& config, Text text) {
   return config.exclusion.lasts = time, "";
 }
 
+// "true" is the option alone.
+std::string watch(Config& config, Text text) {
+  if (text == "see") return config.watch = WatchMode::see, "";
+  if (text == "act" || text == "true") return config.watch = WatchMode::act, "";
+  if (text == "off" || text == "false") return config.watch = WatchMode::off, "";
+  return "it takes see, act or off";
+}
+
 std::string preemption_probe(Config& config, Text text) {
   if (text.find_first_not_of(" \t") == std::string::npos) return "it takes a file or a shell command";
   return config.preemption_probe = text, "";
@@ -545,6 +553,19 @@ constexpr Option kOptions[] = {
          .synonyms = "straggler,slow-ranks",
          .more = "For workers that report beats. A rank is named if its own computing or loading takes 1.25 times as "
                  "long as the median of all ranks for some time: eight seconds, or twenty steps if it is far slower."}),
+    row(kReports, "watch", "MODE",
+        "watch Python scripts that train with PyTorch, without a line of code: see (steps, phases and hangs are told), "
+        "act "
+        "(a hang ends, too), or off",
+        custom<watch>(),
+        {.default_value = "off",
+         .choices = "off|see|act",
+         .is_switch = true,
+         .more =
+             "Alone it is act. A module that Python loads at its start waits until torch is imported; steps are those "
+             "of "
+             "optimizers, phases those of DistributedDataParallel, DataLoader, torch.save() and collectives. A script "
+             "that uses ddprun.channel itself is left alone."}),
     row(kReports, "verbose", "", "show every value in force, every event and action on stderr", at<&Config::verbose>(),
         {.letter = 'v',
          .also_in = "LOGLEVEL",

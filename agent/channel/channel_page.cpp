@@ -178,7 +178,9 @@ Progress ChannelPage::progress(TimePoint now) {
   if (throughput_.at && std::isfinite(speed) && speed >= 0) out.samples_per_second = speed;
   out.loss = loss_;
   out.total_steps = total_steps_;
-  out.inferred = __atomic_load_n(&page_->inferred, __ATOMIC_RELAXED) == 1;
+  const std::uint32_t inferred = __atomic_load_n(&page_->inferred, __ATOMIC_RELAXED);
+  out.inferred = inferred == 1 || inferred == 2;
+  out.only_seen = inferred == 2;
   return out;
 }
 

@@ -59,7 +59,8 @@ struct Progress {
   std::optional<PhaseTimes> times = {};          // empty: it has not attached, or by an older worker_channel.h
   std::optional<std::uint64_t> first_step = {};  // of this round; empty: none, or the program does not number them
   std::optional<TimePoint> first_step_at = {};
-  bool inferred = false;  // phases and beats are not the program's own: a pause between them may be anything
+  bool inferred = false;   // phases and beats are not the program's own: a pause between them may be anything
+  bool only_seen = false;  // and they are for people: nothing is decided by them
 
   bool has_reported() const { return at || times; }
 };

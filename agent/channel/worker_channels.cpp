@@ -12,7 +12,7 @@ namespace {
 constexpr std::chrono::milliseconds kWatchBegins{100};
 constexpr std::uint64_t kStepsAhead = 2;  // one rank may be in the next step already, and must still see the request
 
-bool uses_channel(const Progress& progress) { return progress.at.has_value(); }
+bool uses_channel(const Progress& progress) { return progress.at && !progress.only_seen; }
 
 }  // namespace
 
@@ -96,7 +96,8 @@ std::optional<bool> WorkerChannels::progressed(TimePoint now) {
   bool reported = false, advanced = false;
   for (auto& [local_rank, channel] : channels_) {
     const Progress progress = channel.page.progress(now);
-    reported |= uses_channel(progress);
+    if (!uses_channel(progress)) continue;
+    reported = true;
     advanced |= progress.steps_done > 0 || progress.snapshot_at;
   }
   return reported ? std::optional(advanced) : std::nullopt;
@@ -144,8 +145,9 @@ WorkerChannels::Unsaved WorkerChannels::unsaved(TimePoint now, const std::set<in
   Unsaved result{.save_requested = save_requested_at_.has_value()};
   for (auto& [local_rank, channel] : channels_) {
     const Progress progress = channel.page.progress(now);
-    if (!uses_channel(progress) && !channel.page.attached() && !saved.contains(local_rank))
-      result.unknown.push_back(local_rank);
+    const bool unknown = progress.only_seen || (!uses_channel(progress) && !channel.page.attached());
+    if (unknown && !saved.contains(local_rank)) result.unknown.push_back(local_rank);
+    if (progress.only_seen) continue;
     const std::uint64_t steps = unsaved_steps(progress);
     if (steps > 0) result.first_step = *progress.step - std::min(progress.steps_done, *progress.step);
     result.saving |= steps > 0 && result.save_requested && progress.phase == DDPRUN_PHASE_SAVING;

@@ -180,7 +180,7 @@ std::optional<Duration> HangWatch::patience(int local_rank, bool known_place) co
   if (found == workers_.end()) return {};
   const Worker& worker = found->second;
   const HangLimit& limit = limits_.of(worker.sight.activity);
-  if (limit.off) return {};
+  if (limit.off || worker.sight.only_seen) return {};
   std::optional<Duration> time = limit_of(worker.sight.activity, worker.sight.beats);
   if (time && worker.sight.inferred && !limit.time)
     time = std::max(*time, std::clamp<Duration>(lost_by_restart(worker), kPatience, kPatienceMax));

@@ -48,6 +48,7 @@ WorkerSight sight_of(const Progress& progress) {
           .collective = progress.beat ? progress.beat->collective : "",
           .beats = progress.beat && (progress.beat->waits > 0 || progress.beat->load.count() > 0),
           .inferred = progress.inferred,
+          .only_seen = progress.only_seen,
           .step = progress.step,
           .steps_done = progress.steps_done,
           .in_steps = progress.beat ? progress.beat->load + progress.beat->compute + progress.beat->wait : Duration(),

@@ -123,7 +123,7 @@ class Parser {
     CLI::Option*& added = typed_[static_cast<std::size_t>(&option - table_.options.data())];
     if (added) return;
     const std::string names = spellings(option);
-    added = option.flag() ? app_.add_flag(names) : app_.add_option(names);
+    added = option.takes_word() ? app_.add_option(names) : app_.add_flag(names);
     if (option.value_optional) added->expected(0, 1);
     added->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->allow_extra_args(false);
   }
@@ -182,7 +182,7 @@ class Corrector {
     for (std::size_t i = 0; i < ours && words_[i] != "--"; ++i) {
       std::string& word = words_[i];
       const Option* option = names_.of_word(word);
-      if (!option || option->flag() || !is_long(word)) continue;
+      if (!option || !option->takes_word() || !is_long(word)) continue;
       if (word.find('=') + 1 == word.size()) {
         word.pop_back();
         words_.insert(words_.begin() + static_cast<std::ptrdiff_t>(i) + 1, "");
@@ -198,7 +198,7 @@ class Corrector {
     for (std::size_t i = 0; i < ours && words_[i] != "--"; ++i) {
       if (const Option* meant = names_.with_one_dash(words_[i])) return drop_one_dash(i, *meant);
       const Option* option = names_.of_word(words_[i]);
-      if (option && !option->flag() && is_long(words_[i]) && words_[i].find('=') == std::string::npos)
+      if (option && option->takes_word() && is_long(words_[i]) && words_[i].find('=') == std::string::npos)
         ++i;  // its value
     }
     return false;
@@ -238,7 +238,8 @@ class Corrector {
   bool value_follows(std::size_t at, const Option* meant) const {
     if (words_[at].find('=') != std::string::npos || at + 2 >= words_.size()) return false;
     const std::string& next = words_[at + 1];
-    return meant ? !meant->flag() && !next.starts_with('-') : next.find_first_not_of("0123456789") == std::string::npos;
+    return meant ? meant->takes_word() && !next.starts_with('-')
+                 : next.find_first_not_of("0123456789") == std::string::npos;
   }
 
   // Removes a word, and the word after it if that is its value.
@@ -261,7 +262,7 @@ Arguments typed_words(const Names& names, const Option& option, const Arguments&
   for (std::size_t i = 0; i < ours && words[i] != "--"; ++i) {
     const Option* named = names.of_word(words[i]);
     if (named == &option) typed.push_back(words[i]);
-    if (named && !named->flag() && is_long(words[i]) && words[i].find('=') == std::string::npos) ++i;  // its value
+    if (named && named->takes_word() && is_long(words[i]) && words[i].find('=') == std::string::npos) ++i;  // its value
   }
   return typed;
 }

@@ -39,7 +39,7 @@ std::string bash_case(const Option& option) {
 std::string bash_walk(const Table& table) {
   std::vector<std::string> flags;  // they take no value
   for (const Option& option : table.options)
-    if (option.flag()) flags.push_back(joined(names(option), "|"));
+    if (!option.takes_word()) flags.push_back(joined(names(option), "|"));
   return R"(  for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
       --) compopt -o default; return ;;

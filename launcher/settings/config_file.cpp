@@ -58,7 +58,7 @@ class Reader {
 
   std::optional<std::string> value(const std::string& key, const Option& option, const toml::node& node) {
     const bool list = option.list || option.member.takes == Takes::list;
-    if (const auto text = scalar(node, option.flag())) return text;
+    if (const auto text = scalar(node, option.flag() || option.is_switch)) return text;
     if (const auto* array = node.as_array(); array && list) return joined_array(key, option, *array);
     notes_.add(node, key + " is " + describe_value(node) + "; it takes " +
                          (option.flag() ? "true or false."

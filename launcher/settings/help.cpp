@@ -31,6 +31,7 @@ std::string manual_heading(const Option& option) {
   std::string out = option.letter ? bold(std::string("-") + option.letter) + ", " : "";
   out += bold(std::string("--") + option.name);
   if (*option.alias) out += ", " + bold(std::string("--") + option.alias);
+  if (option.is_switch) return out + "[=\\fI" + roff(option.value) + "\\fR]";
   return option.flag() ? out : out + " \\fI" + roff(option.value) + "\\fR";
 }
 
@@ -46,6 +47,7 @@ std::string option_heading(const Option& option) {
   if (!*option.name) return std::string("--set ") + option.key + "=" + option.value;
   std::string out = option.letter ? std::string("-") + option.letter + ", --" : "--";
   out += option.name;
+  if (option.is_switch) return out + "[=" + option.value + "]";
   return option.flag() ? out : out + " " + option.value;
 }
 

@@ -49,6 +49,7 @@ struct OptionExtras {
   bool list = false;        // an array in a file is allowed
   bool positional = false;  // a word without dashes
   bool value_optional = false;
+  bool is_switch = false;                  // alone it is a flag, and its value, "true" then, needs a '='
   const char* synonyms = "";               // its names in other programs, comma-separated
   const char* stands_for = "";             // the key of another option, which it sets
   const char* sets = "";                   // with stands_for: the value that this flag sets; empty: it takes the value
@@ -68,6 +69,7 @@ struct Option : OptionExtras {
   const char* key = "";  // in a file, "optimizer.lr"; empty: same as the name
 
   bool flag() const { return !*value; }
+  bool takes_word() const { return !flag() && !is_switch; }  // its value may be the next word
   const char* file_key() const { return *key ? key : name; }
 };
 

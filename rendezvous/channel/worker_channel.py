@@ -64,6 +64,7 @@ import struct
 import sys
 import threading
 import time
+import weakref
 
 LOADING, JOINING, TRAINING, EVALUATING, SAVING, FINISHING = range(1, 7)
 NONE, LOAD, COMPUTE, WAIT = range(4)  # beats
@@ -99,6 +100,11 @@ _now = time.monotonic_ns
 
 def attach():
     """True if there is a channel. Call it in the main thread; a second call does no harm."""
+    _watch.leave_to_script()
+    return _attach()
+
+
+def _attach():
     if _page is None:
         _map()
     if _page is not None:  # the agent, and what it starts, may read this process, to print its stacks if it hangs
@@ -630,10 +636,15 @@ def watch(model, collectives=True, saves=True):
     reported where the script waits for the GPU. A model that is pickled as a whole keeps its hooks: where it is loaded,
     this file has to be importable. PyTorch 2.3 or later.
     """
-    if not attach():
-        return model
+    return _watch_model(model, collectives, saves) if attach() else model
+
+
+def _watch_model(model, collectives=True, saves=True):
     from torch.nn.parallel import DistributedDataParallel
     _watch.begin()
+    if model in _watch.models:
+        return model
+    _watch.models.add(model)
     if collectives:
         _watch.replace_collectives()
     if saves:
@@ -677,7 +688,7 @@ class _ParallelForward:
 
     def __call__(self, module, inputs):
         _watch.before_forward(module, inputs)
-        if _words is not None and module.require_backward_grad_sync and _watch.torch.is_grad_enabled():
+        if _words is not None and not _watch.off and module.require_backward_grad_sync and _watch.torch.is_grad_enabled():
             _watch.in_backward = False  # the pass before may have ended by an exception
             self.expected = True
             if not self.hooked:
@@ -725,6 +736,12 @@ class _Watch:
         self.static_graph = False    # of some model
         self.before_gradients = NONE
         self.replaced = set()
+        self.models = weakref.WeakSet()
+        self.off = False             # the script reports by itself
+        self.unasked = 0             # of ddprun --watch: the page's `inferred`, 2 for people only; 0: the script has asked
+        self.optimizer = self.other = None  # whose steps count there, and the last other one
+        self.finds_model = None      # a hook on all modules, until the first one that trains
+        self.has_model = True
 
     def __reduce__(self):  # a model that is pickled or copied has the hooks, too
         return "_watch"
@@ -735,15 +752,65 @@ class _Watch:
         if self.torch is None:
             register_optimizer_step_post_hook(self.after_optimizer)
         self.torch, self.thread = torch, threading.get_ident()
-        struct.pack_into("I", _page, _INFERRED, 1)
+        if _page is None:
+            return
+        self.off = False
+        struct.pack_into("I", _page, _INFERRED, self.unasked or 1)
         if _words[_PHASE] == 0:
             phase(LOADING)
+
+    # Of ddprun --watch. Nothing is attached before something trains.
+    def begin_unasked(self, inferred):
+        from torch.nn.parallel import DistributedDataParallel
+        from torch.compiler import is_compiling  # PyTorch 2.3
+        self.unasked = inferred
+        self.begin()
+        original = DistributedDataParallel.__init__
+
+        @functools.wraps(original)
+        def construct(parallel, *args, **options):
+            original(parallel, *args, **options)
+            if self.unasked and threading.get_ident() == self.thread and _attach():
+                self.stop_finding()
+                _watch_model(parallel)
+        DistributedDataParallel.__init__ = construct
+
+    def leave_to_script(self):
+        """It uses the channel itself: what it does not ask for is not watched."""
+        if self.unasked:
+            self.unasked, self.off = 0, True
+            self.stop_finding()
+            if _page is not None:
+                struct.pack_into("I", _page, _INFERRED, 0)
+
+    def first_step_without_model(self):
+        if not self.unasked or threading.get_ident() != self.thread or not _attach():
+            return
+        self.begin()
+        self.replace_collectives()
+        self.replace_save()
+        from torch.nn.modules.module import register_module_forward_pre_hook
+        self.finds_model, self.has_model = register_module_forward_pre_hook(self.found_model), False
+        phase(TRAINING)
+
+    def found_model(self, module, inputs):
+        if self.torch.compiler.is_compiling() or not self.trains(module):
+            return
+        self.stop_finding()
+        self.has_model = True
+        module.register_forward_pre_hook(self.before_forward, prepend=True)
+        self.before_forward(module, inputs)
+
+    def stop_finding(self):
+        if self.finds_model is not None:
+            self.finds_model.remove()
+            self.finds_model = None
 
     def trains(self, module):
         return module.training and self.torch.is_grad_enabled()
 
     def before_forward(self, module, inputs):
-        if _words is None:
+        if self.torch.compiler.is_compiling() or _words is None or self.off:
             return
         if not self.trains(module):
             if _words[_PHASE] != EVALUATING:
@@ -757,7 +824,7 @@ class _Watch:
 
     def after_forward(self, module, inputs, outputs):
         self.in_backward = False  # the pass before may have ended by an exception
-        if _words is None or not module.require_backward_grad_sync or not self.torch.is_grad_enabled():
+        if _words is None or self.off or not module.require_backward_grad_sync or not self.torch.is_grad_enabled():
             return
         self.static_graph = self.static_graph or module.static_graph
         for tensor in _tensors(outputs, self.torch.Tensor):
@@ -787,13 +854,26 @@ class _Watch:
 
     def after_optimizer(self, optimizer, inputs, options):
         if _words is None:
+            self.first_step_without_model()
+        if _words is None or self.off:
             return
-        if self.trained and not _script_steps:
+        # A compiled model does not tell when it trains.
+        done = self.counts(optimizer) if self.unasked else self.trained
+        if done and not _script_steps:
             self.reported_steps = True
             _report_step(_words[_STEP] + 1, 1)
         self.trained = False
-        if _words[_BEAT] & 0xFF != NONE:
+        if _words[_BEAT] & 0xFF != NONE and self.has_model:
             beat(LOAD)
+
+    def counts(self, optimizer):
+        """Of several, as of two networks, one's steps are the job's: the first one's, until another one steps alone."""
+        counted, other = self.optimizer and self.optimizer(), self.other and self.other()
+        if counted is None or optimizer is counted or optimizer is other:
+            self.optimizer, self.other = self.optimizer if optimizer is counted else weakref.ref(optimizer), None
+            return True
+        self.other = weakref.ref(optimizer)
+        return False
 
     def replace(self, owner, name, make):
         original = getattr(owner, name, None)
@@ -816,7 +896,7 @@ class _Watch:
 
     def reports_here(self):
         """torch.compile() shall see the original functions only."""
-        return not self.torch.compiler.is_compiling() and _words is not None and threading.get_ident() == self.thread
+        return not self.torch.compiler.is_compiling() and _words is not None and not self.off and threading.get_ident() == self.thread
 
     def waiting(self, name, function):
         import inspect  # slow to import, and PyTorch has done it
@@ -871,6 +951,12 @@ def _tensors(value, kind):
     elif hasattr(value, "__dataclass_fields__"):
         for name in value.__dataclass_fields__:
             yield from _tensors(getattr(value, name), kind)
+
+
+def _watch_all(mode):
+    """By ddprun --watch, when torch has been imported."""
+    if _page is None and _VARIABLE in os.environ:
+        _watch.begin_unasked({"see": 2, "act": 1}[mode])
 
 
 _watch = _Watch()

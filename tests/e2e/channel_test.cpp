@@ -160,3 +160,28 @@ TEST_CASE("every Python worker can import the channel, by both its names, and a 
   CHECK(has(end.out, (before.empty() ? "/share/ddprun/python " : before + " ") + "0.1."));
   CHECK(has(end.out, "<function launch"));
 }
+
+TEST_CASE("what --watch adds to Python waits for torch, and leaves the user's own start as it was", "[channel][fast]") {
+  const TempFolder folder;
+  folder.write("torch.py", "fake = True\n");
+  fs::create_directory(folder / "own");
+  folder.write("own/sitecustomize.py", "own = True\n");
+  folder.write(
+      "script.py",
+      "import subprocess, sys, sitecustomize\n"
+      "waits = lambda: any(type(finder).__name__ == '_Waits' for finder in sys.meta_path)\n"
+      "assert sitecustomize.own and 'ddprun' not in sys.modules and 'torch' not in sys.modules and waits()\n"
+      "child = 'import sys, sitecustomize; print(sitecustomize.own, [type(f).__name__ for f in sys.meta_path])'\n"
+      "out = subprocess.check_output([sys.executable, '-c', child], text=True)\n"
+      "assert out.startswith('True') and '_Waits' not in out\n"
+      "import torch\n"
+      "assert torch.fake and torch.__spec__.loader.get_source('torch') and not waits()\n"
+      "print('well')\n");
+  const Ended end = run({ddprun_program(), "--watch", "script.py"}, kLimit,
+                        {.env = {{"PYTHONPATH", folder / "own"}}, .cwd = folder.path()});
+  CHECK(end == exited(0));
+  CHECK(end.out == "well\n");
+  CHECK(end.err ==
+        "ddprun: --watch sees nothing of this script: ModuleNotFoundError: No module named 'torch.nn'; 'torch' is "
+        "not a package\n");
+}

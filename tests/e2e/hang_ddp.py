@@ -1,4 +1,4 @@
-"""A training script with DistributedDataParallel that reports by worker_channel.watch(). A rank of three:
+"""A training script with DistributedDataParallel that reports by channel.watch(), or under --watch by nothing. A rank of three:
 
   hang_ddp.py STEPS FAULT RANK STEP
 
@@ -20,8 +20,6 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
-
-import worker_channel as channel
 
 STEPS, FAULT, RANK, STEP = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 HERE = int(os.environ["RANK"]) == RANK and os.environ["DDPRUN_ROUND"] == "1"
@@ -132,7 +130,11 @@ def main():
     dist.init_process_group("gloo")
     torch.manual_seed(1)
     net = nn.Sequential(nn.Linear(FEATURES, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, CLASSES))
-    train(channel.watch(DistributedDataParallel(net)))
+    model = DistributedDataParallel(net)
+    if "DDPRUN_WATCH" not in os.environ:
+        from ddprun import channel
+        channel.watch(model)
+    train(model)
     dist.barrier()
     print("done in round", os.environ["DDPRUN_ROUND"], flush=True)
 

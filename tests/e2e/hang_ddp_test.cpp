@@ -13,6 +13,7 @@ struct Language {
   bool patient;  // whoever hangs is ended after a minute, as its phases are inferred
   std::vector<std::string> program;
   std::vector<HangFault> faults;
+  Words options = {};
 };
 
 const std::string kGrads = " wait for it in (grads|buffers)";
@@ -41,16 +42,16 @@ const Language kPython = {"Python",
                           {source_folder() + "/tests/e2e/hang_ddp.py"},
                           faults(kInScript, "train" + kInScript, "train" + kInScript, "read_stuck_file" + kInScript)};
 
+const Language kUnwatched = {"Python without a line of code", true, kPython.program, kPython.faults, {"--watch=see"}};
+
 std::map<std::string, std::optional<std::string>> ddp_environment() {
-  return {{"PYTHON_EXEC", torch_python()},
-          {"PYTHONPATH", source_folder() + "/rendezvous/channel"},
-          {"OMP_NUM_THREADS", "1"}};
+  return {{"PYTHON_EXEC", torch_python()}, {"OMP_NUM_THREADS", "1"}};
 }
 
 // The job then ends, or is ended: one start of Python on each rank is enough.
 FindingTimes::Seconds find_in(const Language& language, const HangFault& fault, int nodes, int rank, int step) {
   CAPTURE(language.name, fault.name, nodes, rank, step);
-  ThreeRanks job(nodes, {"--max-restarts=0"},
+  ThreeRanks job(nodes, joined({{"--max-restarts=0"}, language.options}),
                  joined({language.program, {"200", fault.name, std::to_string(rank), std::to_string(step)}}),
                  ddp_environment());
   if (skipped_if(fault.name == "disk" && !job.stuck.mounted(), "no file system can be mounted here")) return {};
@@ -86,6 +87,11 @@ TEST_CASE("a hang of a C++ program on one of three nodes is found", "[hang]") { 
 // Of what the kernel alone tells, as in C++, there is one.
 TEST_CASE("each kind of hang of a Python script is found, and its rank and function named", "[hang]") {
   find_each(kPython, 1, {"loop", "skip", "loader", "disk"});
+}
+
+TEST_CASE("each kind of hang of a script without a line of code is found by --watch, and its rank and function named",
+          "[hang]") {
+  find_each(kUnwatched, 1, {"skip"});
 }
 
 TEST_CASE("a hang of a Python script on one of three nodes is found", "[hang]") { find_each(kPython, 3, {"load"}); }

@@ -1,0 +1,61 @@
+# Of `ddprun --watch`, first in the PYTHONPATH of its workers: Python imports a module of this name at its own start. It waits
+# until torch is imported, and then has ddprun.channel look on. It costs nothing where torch is not imported, and does nothing
+# in processes that a rank has started, which have no channel.
+import os
+import sys
+
+
+def _go_on():
+    """With the sitecustomize that would have been imported, as if this file did not exist."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [folder for folder in sys.path if folder != here]
+    sys.path_importer_cache.pop(here, None)
+    del sys.modules["sitecustomize"]
+    import sitecustomize  # without one the error that site expects
+
+
+def _watch():
+    try:
+        from ddprun import channel
+        channel._watch_all(os.environ["DDPRUN_WATCH"])
+    except Exception as error:  # the script is what counts
+        if os.environ.get("RANK") == "0":
+            sys.stderr.write(f"ddprun: --watch sees nothing of this script: {type(error).__name__}: {error}\n")
+
+
+class _Waits:
+    """A finder that finds nothing itself: it has torch's loader say when it is done."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        for finder in sys.meta_path:
+            spec = getattr(finder, "find_spec", lambda *_: None)(name, path, target)
+            if spec is not None:
+                break
+        else:
+            return None
+        execute = getattr(spec.loader, "exec_module", None)
+        if execute is not None:
+            def exec_module(module):
+                del spec.loader.exec_module
+                execute(module)
+                _watch()
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+def _has_channel():
+    try:
+        return os.fstat(int(os.environ["DDPRUN_CHANNEL_FD"])).st_size == 4096
+    except (KeyError, ValueError, OSError):
+        return False
+
+
+if os.environ.get("DDPRUN_WATCH") in ("see", "act") and _has_channel():
+    if "torch" in sys.modules:  # a fork of --prefork
+        _watch()
+    else:
+        sys.meta_path.insert(0, _Waits())
+_go_on()

@@ -1,0 +1,87 @@
+// --watch: what is told of a script without a line of code, and that it changes nothing.
+#include <nlohmann/json.hpp>
+
+#include "tests/e2e/programs.h"
+#include "tests/support/test.h"
+
+namespace {
+
+constexpr auto kTorchLimit = 180s;  // to load LibTorch takes seconds, on a busy machine a minute
+
+CommandOptions in(const TempFolder& folder) {
+  return {.env = {{"PYTHON_EXEC", torch_python()}, {"OMP_NUM_THREADS", "1"}}, .cwd = folder.path()};
+}
+
+Words job_of_kinds(const std::string& mode, const Words& kinds) {
+  return joined({{ddprun_program(), "--nproc-per-node=2", "--rdzv-id=unwatched", "--watch=" + mode,
+                  source_folder() + "/tests/e2e/unwatched.py"},
+                 kinds});
+}
+
+std::set<std::string> lines(const std::string& text) {
+  const auto all = lines_of(text);
+  return {all.begin(), all.end()};
+}
+
+nlohmann::json live_of(const std::string& job) {
+  return nlohmann::json::parse(run({ddprun_program(), "status", job, "--json"}, kLimit).out)["live"];
+}
+
+}  // namespace
+
+TEST_CASE("a script without a line of code is seen, and computes the same bits", "[hang]") {
+  const TempFolder folder;
+  folder.write("go", "");
+  const Ended off = run(job_of_kinds("off", {"plain", "ddp", "compiled"}), kTorchLimit, in(folder));
+  REQUIRE(off == exited(0));
+  fs::remove(folder / "go");
+  std::string out;
+  for (const Words& kinds : {Words{"ddp", "compiled"}, Words{"plain"}}) {
+    Command job(job_of_kinds("see", kinds), in(folder));
+    job.wait_for_output(kinds.back() + " 0", kTorchLimit);
+    job.wait_for_output(kinds.back() + " 1", kTorchLimit);
+    const auto live = live_of("unwatched");
+    INFO(live.dump(2));
+    CHECK(live["step"] ==
+          (kinds.size() == 2 ? 80 : 40));
+    for (const auto& rank : live["ranks"]) CHECK(rank["compute_seconds"] > 0);
+    CHECK(live["time"]["useful_share"].is_number());
+    if (kinds.size() == 1) {  // nothing is decided by what is only seen: as without it
+      job.kill(SIGTERM);
+      CHECK(job.wait_exit(kTorchLimit) == exited(143));
+      out += job.out();
+      continue;
+    }
+    folder.write("go", "");
+    CHECK(job.wait_exit(kTorchLimit) == exited(0));
+    out += job.out();
+    fs::remove(folder / "go");
+  }
+  CHECK(lines(out) == lines(off.out));
+}
+
+TEST_CASE("a script that uses the channel itself is left alone by --watch", "[hang]") {
+  const TempFolder folder;
+  const std::string script = folder.write("script.py",
+                                          "import os, time, torch\n"
+                                          "model = torch.nn.Linear(2, 2)\n"
+                                          "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+                                          "def step():\n"
+                                          "  model(torch.ones(1, 2)).sum().backward()\n"
+                                          "  optimizer.step()\n"
+                                          "for _ in range(3): step()\n"
+                                          "from ddprun import channel\n"
+                                          "channel.attach()\n"
+                                          "channel.phase(channel.SAVING)\n"
+                                          "channel.step(1000)\n"
+                                          "for _ in range(3): step()\n"
+                                          "print('up', flush=True)\n"
+                                          "while not os.path.exists('go'): time.sleep(0.02)\n");
+  Command job({ddprun_program(), "--rdzv-id=itself", "--watch", script}, in(folder));
+  job.wait_for_output("up", kTorchLimit);
+  const auto live = live_of("itself");
+  CHECK(live["step"] == 1000);
+  CHECK(live["activity"] == "save");
+  folder.write("go", "");
+  CHECK(job.wait_exit(kTorchLimit) == exited(0));
+}
