@@ -14,7 +14,7 @@ constexpr std::chrono::milliseconds kLateMax{750};  // a look that comes later t
 constexpr std::chrono::seconds kStepPartFloor{2}, kSaveFloor{30};
 constexpr std::chrono::minutes kUnknown{10};
 constexpr std::chrono::seconds kNewsEvery{10};
-constexpr std::chrono::minutes kPatience{1}, kPatienceMax{10};  // where phases are inferred
+constexpr std::chrono::minutes kPatience{1}, kPatienceMax{10};  // see patience()
 constexpr int kKnownPlaceFactor = 10;
 constexpr std::uint64_t kWarmUpSteps = 10;
 constexpr std::size_t kPartsKept = 256, kStepsKept = 64, kSavesKept = 8;
@@ -182,7 +182,9 @@ std::optional<Duration> HangWatch::patience(int local_rank, bool known_place) co
   const HangLimit& limit = limits_.of(worker.sight.activity);
   if (limit.off || worker.sight.only_seen) return {};
   std::optional<Duration> time = limit_of(worker.sight.activity, worker.sight.beats);
-  if (time && worker.sight.inferred && !limit.time)
+  // A save or an evaluation may take long; that one takes longer than others is no reason to end it.
+  const bool takes_long = worker.sight.inferred || saves_or_evaluates(worker.sight.activity);
+  if (time && takes_long && !limit.time)
     time = std::max(*time, std::clamp<Duration>(lost_by_restart(worker), kPatience, kPatienceMax));
   return time && known_place ? scaled(kKnownPlaceFactor, *time) : time;
 }

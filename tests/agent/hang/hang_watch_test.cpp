@@ -168,6 +168,21 @@ TEST_CASE("a program's own phases end it as soon as it is late, inferred ones wh
   CHECK_FALSE(job.watch.patience(1, false));  // there is none
 }
 
+TEST_CASE("a reported save or evaluation that takes longer than others is ended when it costs more than a restart",
+          "[hang]") {
+  const Activity activity = GENERATE(Activity::save, Activity::evaluate);
+  const bool by_user = GENERATE(false, true);
+  Watched job(by_user ? by_hand(activity, 40s) : HangLimits{});
+  job.train(12, 5ms, 90ms, 5ms);
+  job.spend(Activity::save, 1s);
+  job.spend(Activity::evaluate, 1s);
+  job.train(1200, 5ms, 90ms, 5ms);
+  CHECK(job.found_after(activity) == (by_user ? 40s : 30s));
+  const Duration patience = job.watch.patience(0, false).value();
+  if (by_user) CHECK(patience == 40s);
+  if (!by_user) CHECK((patience > 110s && patience < 130s));  // what was done since the save
+}
+
 TEST_CASE("a limit by hand counts for inferred phases as it is", "[hang]") {
   Watched job(by_hand(Activity::compute, 5s));
   job.sight.inferred = true;
