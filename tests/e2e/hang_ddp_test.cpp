@@ -2,6 +2,7 @@
 // `train`: the rank to blame and its function are named, on one node and on three.
 #include "tests/e2e/hang_job.h"
 #include "tests/e2e/programs.h"
+#include "tests/support/soak.h"
 #include "tests/support/test.h"
 
 namespace {
@@ -76,6 +77,21 @@ void find_each(const Language& language, int nodes, const std::vector<std::strin
   }
 }
 
+// A job of each kind of reports, all at once: they sleep most of the time.
+void require_no_end(const std::vector<std::string>& pauses) {
+  std::map<std::string, ThreeRanks> jobs;
+  for (const std::string reports : {"watch", "phases", "none"})
+    jobs.try_emplace(reports, 1, std::vector<std::string>{"--max-restarts=0", "--nproc-per-node=2"},
+                     joined({{source_folder() + "/tests/e2e/pauses.py", reports}, pauses}), ddp_environment());
+  for (auto& [reports, job] : jobs) {
+    const Ended ended = job.agents.front()->wait_exit(soaking() ? 20min : kDdpLimit);
+    const std::string err = job.all_err();
+    CAPTURE(reports, err);
+    REQUIRE(ended == exited(0));
+    REQUIRE(job.prints("done in round 1\ndone in round 1"));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("each kind of hang of a C++ program with the library is found, and its rank and function named", "[hang]") {
@@ -105,12 +121,16 @@ TEST_CASE("a hang of a Python script is ended after a minute", "[hang]") {
                                     "[\\s\\S]*class: +hang\n[\\s\\S]*--hang-timeout[\\s\\S]*"));
 }
 
-TEST_CASE("pauses of every sort on either rank end nobody", "[hang]") {
-  const std::string reports = GENERATE("watch", "phases");
-  ThreeRanks job(1, {"--max-restarts=0", "--nproc-per-node=2"},
-                 {source_folder() + "/tests/e2e/pauses.py", reports, "3"}, ddp_environment());
-  job.all_end_well(kDdpLimit);
-  CHECK(job.prints("done in round 1\ndone in round 1"));
+TEST_CASE("pauses of every sort on either rank end nobody", "[hang]") { require_no_end({"3"}); }
+
+TEST_CASE("random pauses end nobody", "[hang]") {
+  Series(
+      "no false end: DDP in Python, 2 ranks, random pauses of 0.5 to 60 s for ten minutes, with watch(), phases and "
+      "no reports: no restart",
+      0, 2)
+      .run([](std::uint64_t seed) {
+        require_no_end({"random", std::to_string(seed), "10"});
+      });
 }
 
 TEST_CASE("a Python script's evaluation or save on one rank takes its time", "[hang]") {

@@ -1,9 +1,11 @@
 """A training script with DistributedDataParallel whose ranks pause by turns, as healthy programs do, in steps of 20 ms.
 
   pauses.py REPORTS SECONDS...
+  pauses.py REPORTS random SEED MINUTES
 
 REPORTS: watch (worker_channel.watch()), phases (the script reports each pause as what it is), none. Each rank makes a pause of each sort
-and length, one after the other, while the others wait for it.
+and length, one after the other, while the others wait for it. With `random` rank, sort, length (0.5 to 60 s) and the steps between are
+drawn, and now and then two ranks pause at once.
 """
 import os
 import random
@@ -20,8 +22,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 import worker_channel as channel
 
-REPORTS, SECONDS = sys.argv[1], [float(word) for word in sys.argv[2:]]
-STEPS_BETWEEN = 15
+REPORTS = sys.argv[1]
+STEPS_BETWEEN, STEPS_BETWEEN_MAX = 15, 100
+SHORTEST_S, LONGEST_S = 0.5, 60
 MARKS = tempfile.gettempdir()
 
 
@@ -70,22 +73,56 @@ def explicitly(sort):
     channel.phase(channel.EVALUATING if sort is first_evaluation else channel.SAVING)
 
 
-def pause(sort, seconds, number, here):
+def each_in_turn(lengths, ranks):
+    """The steps before each pause, and who pauses: a sort and a length by rank."""
+    for seconds in lengths:
+        for sort in SORTS:
+            for rank in range(ranks):
+                yield STEPS_BETWEEN, {rank: (sort, seconds)}
+
+
+def drawn(seed, minutes, ranks):
+    chance = random.Random(seed)  # the same on all ranks
+    left = 60 * minutes
+    while left > 0:
+        who = chance.sample(range(ranks), 2 if chance.random() < 0.2 else 1)
+        pauses = {rank: (chance.choice(SORTS), SHORTEST_S * (LONGEST_S / SHORTEST_S) ** chance.random()) for rank in who}
+        yield chance.randint(1, STEPS_BETWEEN_MAX), pauses
+        left -= max(seconds for _, seconds in pauses.values())
+
+
+def planned(ranks):
+    if sys.argv[2] == "random":
+        return drawn(int(sys.argv[3]), float(sys.argv[4]), ranks)
+    return each_in_turn([float(word) for word in sys.argv[2:]], ranks)
+
+
+def take(sort, seconds):
+    if REPORTS == "phases":
+        explicitly(sort)
+    sort(seconds)
+    if REPORTS == "phases":
+        channel.phase(channel.TRAINING)
+
+
+def await_file(mark):
+    with channel.wait("file") if REPORTS == "phases" else tempfile.TemporaryFile():
+        while not os.path.exists(mark):
+            time.sleep(0.05)
+    os.remove(mark)
+
+
+def pause(pauses, number, here):
     mark = os.path.join(MARKS, f"pause-{os.environ['MASTER_PORT']}-{number}")
-    if here:
-        if REPORTS == "phases":
-            explicitly(sort)
-        sort(seconds)
-        if REPORTS == "phases":
-            channel.phase(channel.TRAINING)
-        if sort is file_for_others:
+    if here in pauses:
+        take(*pauses[here])
+    sorts = [sort for sort, _ in pauses.values()]
+    if len(pauses) == 1 and file_for_others in sorts:  # two that pause do not wait for a file
+        if here in pauses:
             open(mark, "w", encoding="ascii").close()
-    elif sort is file_for_others:
-        with channel.wait("file") if REPORTS == "phases" else tempfile.TemporaryFile():
-            while not os.path.exists(mark):
-                time.sleep(0.05)
-        os.remove(mark)
-    if sort is barrier:
+        else:
+            await_file(mark)
+    if barrier in sorts:
         dist.barrier()
 
 
@@ -100,18 +137,19 @@ def main():
         channel.attach()
         channel.phase(channel.TRAINING)
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
-    pauses = [(sort, seconds, its_rank) for seconds in SECONDS for sort in SORTS for its_rank in range(ranks)]
-    for number, (sort, seconds, its_rank) in enumerate(pauses):
-        for step in range(STEPS_BETWEEN):
+    steps = 0
+    for number, (steps_before, pauses) in enumerate(planned(ranks)):
+        for _ in range(steps_before):
             optimizer.zero_grad()
             loss = model(torch.ones(1, 4)).sum()
             time.sleep(0.02)
             with channel.wait("grads") if REPORTS == "phases" else tempfile.TemporaryFile():
                 loss.backward()
             optimizer.step()
+            steps += 1
             if REPORTS == "phases":
-                channel.step(number * STEPS_BETWEEN + step + 1)
-        pause(sort, seconds, number, rank == its_rank)
+                channel.step(steps)
+        pause(pauses, number, rank)
     dist.barrier()
     print("done in round", os.environ["DDPRUN_ROUND"], flush=True)
 
