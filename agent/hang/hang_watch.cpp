@@ -192,7 +192,8 @@ std::optional<Duration> HangWatch::patience(int local_rank, bool known_place) co
 Duration HangWatch::lost_by_restart(const Worker& worker) const {
   const auto start = took_.find(Activity::start);
   const auto longest = start == took_.end() ? std::nullopt : start->second.quantile(kAll);
-  return longest.value_or(Duration::zero()) + (worker.since - worker.saved_at);
+  const TimePoint worked_until = worker.sight.at.value_or(worker.saved_at);  // not `since`, which forgiven time moves
+  return longest.value_or(Duration::zero()) + (worked_until - worker.saved_at);
 }
 
 Duration HangWatch::age(int local_rank) const {

@@ -183,6 +183,22 @@ TEST_CASE("a reported save or evaluation that takes longer than others is ended 
   if (!by_user) CHECK((patience > 110s && patience < 130s));  // what was done since the save
 }
 
+TEST_CASE("what a restart loses does not grow while a hung worker waits for a processor, or nobody looks", "[hang]") {
+  const bool starved = GENERATE(true, false);
+  Watched job;
+  job.sight.inferred = true;
+  job.train(12, 5ms, 90ms, 5ms);
+  job.starved_share = starved ? 0.75 : 0;
+  job.report(Activity::compute);
+  if (!starved) job.now += 20min;
+  for (int i = 0; i < 2000; ++i) {
+    job.now += 250ms;
+    job.look();
+  }
+  CHECK(job.watch.age(0) > 60s);
+  CHECK(job.watch.patience(0, false) == 60s);
+}
+
 TEST_CASE("a limit by hand counts for inferred phases as it is", "[hang]") {
   Watched job(by_hand(Activity::compute, 5s));
   job.sight.inferred = true;
