@@ -34,6 +34,7 @@ void WorkerWatch::begin_round(const rendezvous::Seat& seat) {
   suspended_ = false;  // none of its workers is stopped
   stacks_taken_.clear();
   known_stacks_.clear();
+  lives_.clear();
   told_.clear();
   stand_.clear();
   hung_.reset();
@@ -88,6 +89,7 @@ std::vector<rendezvous::Standing> WorkerWatch::standings() const {
       one.collective = known->top->collective;
     }
     one.paused |= suspended_;
+    one.works = one.activity != rendezvous::Activity::wait && !sign_of_life(one.rank).empty();
     one.rank += seat_.first_rank;
   }
   for (const int local_rank : workers_.ended_well())
@@ -140,7 +142,10 @@ const WorkerWatch::KnownStacks* WorkerWatch::known_stacks(int local_rank) const 
 // Those that could not be had are tried again.
 void WorkerWatch::learn_stacks(int local_rank, std::optional<TimePoint> since, const ProcessStacks& stacks,
                                bool stopped) {
-  if (auto top = top_frame(stacks)) known_stacks_[local_rank] = {since, Clock::now(), stacks, std::move(top), stopped};
+  auto top = top_frame(stacks);
+  if (!top) return;
+  known_stacks_[local_rank] = {since, Clock::now(), stacks, std::move(top), stopped};
+  learn_life(local_rank, stacks);
 }
 
 void WorkerWatch::send_standings() {
@@ -210,7 +215,8 @@ bool WorkerWatch::waits_for_it(const HungWorker& worker, const ProcessStacks& st
   const auto now = known_stacks_.find(local_rank);
   const bool stopped = now != known_stacks_.end() && now->second.stopped;
   Stands& stands = stand_.try_emplace(local_rank, Stands{hangs_.last_report(local_rank), worker.place}).first->second;
-  const std::string sign = in_collective ? "" : sign_of_life(local_rank, stacks);
+  if (!known_stacks(local_rank)) learn_life(local_rank, stacks);  // they could not be had
+  const std::string sign = in_collective ? "" : sign_of_life(local_rank);
   if (patience && (stopped || (hangs_.age(local_rank) >= *patience && sign.empty()))) return false;
   const bool alive = patience && hangs_.age(local_rank) >= *patience;
   if (!stands.told && (told_places_.insert(worker.place).second || worker.place.empty())) {
@@ -224,15 +230,24 @@ bool WorkerWatch::waits_for_it(const HungWorker& worker, const ProcessStacks& st
   return true;
 }
 
-std::string WorkerWatch::sign_of_life(int local_rank, const ProcessStacks& stacks) {
-  const KnownStacks* known = known_stacks(local_rank);
-  const TimePoint taken = known ? known->at : Clock::now();
-  LifeSample sample{.at = taken, .functions = functions_of_main_thread(stacks), .ran = taken - workers_run_at_};
+void WorkerWatch::learn_life(int local_rank, const ProcessStacks& stacks) {
+  const std::map<int, pid_t> running = workers_.running();
+  const auto worker = running.find(local_rank);
+  if (worker == running.end()) return;
+  const TimePoint now = Clock::now();
+  LifeSample sample{.at = now, .functions = functions_of_main_thread(stacks), .ran = now - workers_run_at_};
   sample.loads = hangs_.activity(local_rank) == rendezvous::Activity::load;
-  add_from_proc(workers_.running().at(local_rank), sample);
-  Stands& stands = stand_.at(local_rank);
-  stands.life.add(std::move(sample));
-  return stands.life.in_words();
+  add_from_proc(worker->second, sample);
+  const auto report = hangs_.last_report(local_rank);
+  Life& life = lives_[local_rank];
+  if (life.since != report) life = {report};
+  life.signs.add(std::move(sample));
+}
+
+std::string WorkerWatch::sign_of_life(int local_rank) const {
+  const auto life = lives_.find(local_rank);
+  return life != lives_.end() && life->second.since == hangs_.last_report(local_rank) ? life->second.signs.in_words()
+                                                                                      : "";
 }
 
 void WorkerWatch::forget_moving() {

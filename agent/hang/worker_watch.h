@@ -112,7 +112,8 @@ class WorkerWatch {
   void on_culprits_stacks(const Blamed& blamed, const ProcessStacks& stacks);
   // Before it is ended: whether it stays, which is then told once.
   bool waits_for_it(const HungWorker& worker, const ProcessStacks& stacks, bool in_collective);
-  std::string sign_of_life(int local_rank, const ProcessStacks& stacks);
+  void learn_life(int local_rank, const ProcessStacks& stacks);
+  std::string sign_of_life(int local_rank) const;  // since its last report
   void forget_moving();
   const KnownStacks* known_stacks(int local_rank) const;  // since its last report, some seconds old; null: none
   void learn_stacks(int local_rank, std::optional<TimePoint> since, const ProcessStacks& stacks, bool stopped);
@@ -134,10 +135,14 @@ class WorkerWatch {
   std::map<int, KnownStacks> known_stacks_;  // by local rank
   int takes_stacks_for_round_ = 0;           // to tell standings with them
   std::map<int, Told> told_;                 // by local rank
+  struct Life {
+    std::optional<TimePoint> since;  // its last report then
+    SignsOfLife signs = {};
+  };
+  std::map<int, Life> lives_;  // by local rank: of those whose stacks were taken
   struct Stands {
     std::optional<TimePoint> since;  // its last report
     std::string place;
-    SignsOfLife life = {};
     bool told = false, told_life = false;
   };
   std::map<int, Stands> stand_;        // by local rank: blamed, and not ended

@@ -161,6 +161,7 @@ void fields(auto& a, Is<Standing> auto& m) {
   a.unless_default("paused", m.paused);
   a.unless_default("traced", m.traced);
   a.unless_default("held", m.held, kNameMax);
+  a.unless_default("works", m.works);
 }
 
 void fields(auto& a, Is<Pace> auto& m) {

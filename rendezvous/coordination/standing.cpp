@@ -85,11 +85,12 @@ std::string who_waits(const Chosen& waiting) {
          collective_of(waiting);
 }
 
-// The one that is furthest behind, then the one that has stood still for the longest.
+// The one that is furthest behind, then one that works, as the others may wait for its file, then the one that has
+// stood still for the longest.
 const Standing& furthest_behind(const Chosen& ranks) {
   return **std::min_element(ranks.begin(), ranks.end(), [](const Standing* a, const Standing* b) {
-    return std::tuple(a->step.has_value(), a->step.value_or(0), b->age) <
-           std::tuple(b->step.has_value(), b->step.value_or(0), a->age);
+    return std::tuple(a->step.has_value(), a->step.value_or(0), !a->works, b->age) <
+           std::tuple(b->step.has_value(), b->step.value_or(0), !b->works, a->age);
   });
 }
 

@@ -51,6 +51,7 @@ struct Standing {
   bool paused = false;    // on purpose: a debugger has stopped it, or the job was suspended at its terminal
   bool traced = false;    // by a debugger: it may be slow on purpose
   std::string held = {};  // the function in which the kernel keeps it, if no signal could end that
+  bool works = false;     // it reports nothing, and shows signs of life all the same
 
   friend bool operator==(const Standing&, const Standing&) = default;
 };

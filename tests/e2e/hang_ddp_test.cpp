@@ -133,6 +133,13 @@ TEST_CASE("random pauses end nobody", "[hang]") {
       });
 }
 
+TEST_CASE("a rank that makes a file for others for more than a minute is not ended", "[hang]") {
+  Series("no false end: DDP in Python, 2 ranks, one unpacks for 90 s, the other waits for its file: no restart", 0, 1)
+      .run([](std::uint64_t) {
+        require_no_end({"file_for_others", "90"});
+      });
+}
+
 TEST_CASE("a Python script's evaluation or save on one rank takes its time", "[hang]") {
   ThreeRanks job(1, {}, joined({kPython.program, {"40", "inner-evaluate save", "0", "30"}}), ddp_environment());
   job.all_end_well(kDdpLimit);

@@ -1,11 +1,11 @@
 """A training script with DistributedDataParallel whose ranks pause by turns, as healthy programs do, in steps of 20 ms.
 
-  pauses.py REPORTS SECONDS...
+  pauses.py REPORTS [SORT] SECONDS...
   pauses.py REPORTS random SEED MINUTES
 
 REPORTS: watch (worker_channel.watch()), phases (the script reports each pause as what it is), none. Each rank makes a pause of each sort
-and length, one after the other, while the others wait for it. With `random` rank, sort, length (0.5 to 60 s) and the steps between are
-drawn, and now and then two ranks pause at once.
+(or of that one) and length, one after the other, while the others wait for it. With `random` rank, sort, length (0.5 to 60 s) and the
+steps between are drawn, and now and then two ranks pause at once.
 """
 import os
 import random
@@ -63,7 +63,7 @@ def barrier(seconds):
 
 
 def file_for_others(seconds):
-    time.sleep(seconds)
+    unpack(seconds)
 
 
 SORTS = [save_by_other_means, upload, first_evaluation, unpack, barrier, file_for_others]
@@ -73,10 +73,10 @@ def explicitly(sort):
     channel.phase(channel.EVALUATING if sort is first_evaluation else channel.SAVING)
 
 
-def each_in_turn(lengths, ranks):
+def each_in_turn(sorts, lengths, ranks):
     """The steps before each pause, and who pauses: a sort and a length by rank."""
     for seconds in lengths:
-        for sort in SORTS:
+        for sort in sorts:
             for rank in range(ranks):
                 yield STEPS_BETWEEN, {rank: (sort, seconds)}
 
@@ -92,9 +92,11 @@ def drawn(seed, minutes, ranks):
 
 
 def planned(ranks):
-    if sys.argv[2] == "random":
-        return drawn(int(sys.argv[3]), float(sys.argv[4]), ranks)
-    return each_in_turn([float(word) for word in sys.argv[2:]], ranks)
+    first, *more = sys.argv[2:]
+    if first == "random":
+        return drawn(int(more[0]), float(more[1]), ranks)
+    chosen = [sort for sort in SORTS if sort.__name__ == first]
+    return each_in_turn(chosen or SORTS, [float(word) for word in (more if chosen else [first, *more])], ranks)
 
 
 def take(sort, seconds):

@@ -124,6 +124,28 @@ TEST_CASE("a worker that is not to be ended yet is told once as long as it stand
   CHECK(rig.moving == std::vector{1});
 }
 
+TEST_CASE("of a worker that reports nothing it is told whether it works", "[hang]") {
+  Rig rig;
+  rig.running = {{0, getpid()}};  // whose stack cannot be had here
+  rig.seen.beat->kind = DDPRUN_BEAT_COMPUTE;
+  rig.begin(1);
+  const TempFolder folder;
+  for (int i = 0; i < 2; ++i) {
+    CHECK_FALSE(rig.told_now().at(0).works);
+    std::ofstream(folder / "data") << std::string(i << 22, 'x');
+    rig.watch.blame(1, 4, "has computed", false);
+    rig.await_stacks();
+  }
+  CHECK(rig.told_now().at(0).works);
+  rig.seen.beat->kind = DDPRUN_BEAT_WAIT;
+  rig.watch.look();
+  CHECK_FALSE(rig.told_now().at(0).works);
+  rig.seen.beat->kind = DDPRUN_BEAT_COMPUTE;
+  rig.seen.at = *rig.seen.at + 1ms;
+  rig.watch.look();
+  CHECK_FALSE(rig.told_now().at(0).works);
+}
+
 TEST_CASE("before workers are stopped the stacks of those that stand still are taken, once in a round", "[hang]") {
   Rig rig;
   int asked = 0;

@@ -80,6 +80,11 @@ TEST_CASE("where nobody waits, all may do something long", "[hang]") {
   };
   CHECK(found(all(59s)) == "nobody");
   CHECK(found(all(60s)) == "0 has computed for 60.0 s, after step 41");
+  std::vector<Standing> second_works = all(60s);
+  second_works[1].works = true;
+  CHECK(found(second_works) == "1 has computed for 60.0 s, after step 41");  // the others may wait for its file
+  second_works[0].step = 40;
+  CHECK(found(second_works).substr(0, 1) == "0");
   Standing stopped = stands(0, Activity::compute);
   stopped.stopped = true;
   CHECK(found({stopped}) == "0 has been stopped for 2.3 s, in compute, after step 41");
