@@ -153,7 +153,7 @@ def main():
                 channel.step(steps)
         pause(pauses, number, rank)
     dist.barrier()
-    print("done in round", os.environ["DDPRUN_ROUND"], flush=True)
+    sys.stdout.write(f"done in round {os.environ['DDPRUN_ROUND']}\n")  # at once: print() may mix with the other rank's
 
 
 if __name__ == "__main__":
