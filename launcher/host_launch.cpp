@@ -9,6 +9,7 @@
 #include "launcher/launch.h"
 #include "launcher/machine.h"
 #include "launcher/options.h"
+#include "launcher/search_context.h"
 #include "launcher/ssh/host_node.h"
 #include "launcher/ssh/job_head.h"
 #include "rendezvous/base/error.h"
@@ -28,7 +29,7 @@ std::string config_text_of(const Config& config, const Inputs& inputs) {
 
 HeadFacts head_facts(const Config& config, const Inputs& inputs) {
   HeadFacts facts;
-  facts.ddprun = std::filesystem::read_symlink("/proc/self/exe").string();
+  facts.ddprun = own_program();
   facts.folder = std::filesystem::current_path().string();
   facts.environment = inputs.environment;
   facts.config_text = config_text_of(config, inputs);

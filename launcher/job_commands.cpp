@@ -24,6 +24,7 @@
 #include "launcher/jobs/places/slurm.h"
 #include "launcher/live_job.h"
 #include "launcher/machine.h"
+#include "launcher/search_context.h"
 #include "launcher/top_command.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
@@ -81,8 +82,7 @@ JobRecord record_named(const JobWords& words) {
 int run_record(const LoadedJob& loaded, const JobRecord& record, bool keeps_log, const std::string& token_file = {}) {
   const auto environment = own_environment();
   wipe_token_variable();
-  return run_job({loaded.job, record, fs::read_symlink("/proc/self/exe"), node_number(environment), keeps_log,
-                  environment, token_file});
+  return run_job({loaded.job, record, own_program(), node_number(environment), keeps_log, environment, token_file});
 }
 
 int run_file(const JobWords& words) {

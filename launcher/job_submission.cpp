@@ -18,6 +18,7 @@
 #include "launcher/jobs/places/slurm.h"
 #include "launcher/jobs/places/slurm_script.h"
 #include "launcher/jobs/places/slurm_words.h"
+#include "launcher/search_context.h"
 #include "launcher/settings/values.h"
 #include "launcher/settings/yaml.h"
 #include "rendezvous/base/error.h"
@@ -31,13 +32,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr mode_t kPrivate = 0600;
-
-std::string own_program() {
-  std::error_code failed;
-  const fs::path self = fs::read_symlink("/proc/self/exe", failed);
-  if (failed) throw Error("cannot find ddprun itself", failed.message());
-  return self.string();
-}
 
 [[noreturn]] void refuse(const std::vector<std::string>& sentences) {
   for (std::size_t i = 0; i + 1 < sentences.size(); ++i) print_line(stderr, "ddprun: " + sentences[i]);

@@ -2,7 +2,6 @@
 
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -28,6 +27,7 @@
 #include "launcher/machine.h"
 #include "launcher/plan.h"
 #include "launcher/program.h"
+#include "launcher/search_context.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
 #include "rendezvous/channel/worker_exit.h"
@@ -37,23 +37,6 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr std::chrono::seconds kLookUpLimit{1};  // the agent looks up the names that are still unresolved then
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
-FileKind kind_of(const std::string& path) {
-  struct stat status {};
-  if (stat(path.c_str(), &status) != 0) return {};
-  return {true, S_ISDIR(status.st_mode), access(path.c_str(), X_OK) == 0};
-}
-
-SearchContext search_context() {
-  std::error_code ignored;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  return {variable("PATH"), self.parent_path().string(), variable("PYTHON_EXEC"), kind_of};
-}
 
 std::vector<agent::Binding> bindings(agent::NumaBinding kind, int workers) {
   if (kind == agent::NumaBinding::none) return {};
@@ -289,10 +272,8 @@ agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_pi
   options.keeper_pidfd = keeper_pidfd;
   options.prints_end = prints_end;
   if (!config.preemption_probe.empty())
-    options.probe = agent::probe_target(config.preemption_probe, [](const std::string& path) {
-      const FileKind kind = kind_of(path);
-      return kind.exists && !kind.folder && kind.executable;
-    });
+    options.probe = agent::probe_target(config.preemption_probe,
+                                        [](const std::string& path) { return is_program(kind_of_file(path)); });
   raise_file_limit();
   rendezvous::RoundPolicy policy = round_policy(config);
   policy.earlier_starts = open_state(config, options);

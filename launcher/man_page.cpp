@@ -18,11 +18,11 @@ It takes torchrun's command line and environment as they are.
 .I PROGRAM
 with a slash is a path; without one it is a file here that ends in .py or has no run permission, else a name in PATH,
 else a name beside ddprun itself.
-A .py file, or a file without run permission, is given to
+A .py file, a file without run permission, or a folder with __main__.py is given to
 .IR "$PYTHON_EXEC \-u" ;
 anything else is exec'd.
-Where PYTHON_EXEC is not set, the Python is that of the virtual or conda environment in whose bin folder ddprun lies, else
-the first python3 in PATH.
+Where PYTHON_EXEC is not set, the Python is that of the active virtual or conda environment, else of the one in whose bin
+folder ddprun was called, else the first python3 in PATH.
 Every word after it is the program's own; in each of them ${local_rank} is replaced.
 )";
 

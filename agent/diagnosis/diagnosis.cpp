@@ -4,7 +4,6 @@
 #include <csignal>
 #include <cstdio>
 
-#include "agent/diagnosis/last_lines.h"
 #include "agent/process/exit_status.h"
 
 namespace ddprun::agent {
@@ -26,7 +25,7 @@ std::string meaning_of(const Clues& clues) {
   if (clues.status.hung && !clues.hang.empty()) return clues.hang + "; a longer --hang-timeout lets it go on";
   const std::string memory = out_of_memory(clues.memory_before, clues.memory_after);
   if (by_sigkill(clues.status) && !memory.empty()) return "memory ran out: " + memory;
-  if (std::string text = meaning_of_lines(clues.status, clues.last_lines); !text.empty()) return text;
+  if (std::string text = meaning_of_lines(clues.status, clues.last_lines, clues.python); !text.empty()) return text;
   if (!memory.empty()) return "perhaps memory ran out in one of its processes: " + memory;
   if (clues.status.signal == SIGKILL && counted(clues.memory_before) && counted(clues.memory_after))
     return "sent from outside, by a person or a scheduler: the kernel counted no out-of-memory kill";

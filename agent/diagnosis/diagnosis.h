@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agent/channel/timer_table.h"
+#include "agent/diagnosis/last_lines.h"
 #include "agent/diagnosis/oom_count.h"
 #include "rendezvous/coordination/round.h"
 
@@ -20,6 +21,7 @@ struct Clues {
   std::string hang = {};                   // what it did when it was found to hang, and who waited for it
   OomCounts memory_before = {}, memory_after = {};
   std::vector<std::string> last_lines = {};  // of its stderr
+  PythonHere python = {};                    // for meaning_of()
 };
 
 // Without a final stop; empty if the exit status needs no explanation.

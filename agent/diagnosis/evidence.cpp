@@ -20,7 +20,7 @@ namespace ddprun::agent {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t kSettingMax = 1 << 20;
+constexpr std::size_t kSettingMax = 1 << 20, kPythonFileMax = 1 << 16;
 
 // A file of /proc or /sys, by plain reads: this runs at the start of every round.
 std::string setting(const std::string& path) { return beginning_of_file(path, kSettingMax); }
@@ -92,6 +92,25 @@ ProgramFile look_at_program(const std::string& path) {
   out.on_noexec = statvfs(path.c_str(), &file_system) == 0 && (file_system.f_flag & ST_NOEXEC);
   out.runnable = (status.st_mode & 0111) && (out.on_noexec || access(path.c_str(), X_OK) == 0);
   if (S_ISREG(status.st_mode)) out.head = beginning_of_file(path, ProgramFile::kHeadBytes);
+  return out;
+}
+
+PythonFiles python_files() {
+  const char* const home = std::getenv("HOME");
+  PythonFiles out;
+  out.without_links = [](const std::string& path) {
+    std::error_code none;
+    return fs::canonical(path, none).string();
+  };
+  out.names = [](const std::string& folder) {
+    std::error_code none;
+    std::vector<std::string> names;
+    for (fs::directory_iterator entry(folder, none), end; !none && entry != end; entry.increment(none))
+      names.push_back(entry->path().filename().string());
+    return names;
+  };
+  out.content = [](const std::string& path) { return beginning_of_file(path, kPythonFileMax); };
+  out.home = home ? home : "";
   return out;
 }
 

@@ -12,6 +12,7 @@
 #include "agent/diagnosis/error_file.h"
 #include "agent/diagnosis/exec_failure.h"
 #include "agent/diagnosis/oom_count.h"
+#include "agent/diagnosis/python_modules.h"
 
 namespace ddprun::agent {
 
@@ -22,6 +23,8 @@ std::optional<std::uint64_t> read_memory_limit(const std::filesystem::path& root
 
 // The file at the path, and its first bytes.
 ProgramFile look_at_program(const std::string& path);
+// What this machine's Pythons have: their folders and small files.
+PythonFiles python_files();
 // e_machine of this very program.
 std::uint16_t own_machine();
 

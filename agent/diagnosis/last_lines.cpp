@@ -34,8 +34,7 @@ struct Known {
 
 constexpr std::string_view kNoLibrary =
     " is not found: install it, or put its folder into LD_LIBRARY_PATH; ldd shows what else is missing";
-constexpr std::string_view kNoModule =
-    " is not found by this Python: install it into the environment of this interpreter, or check PYTHONPATH";
+constexpr std::string_view kNoModule = "the module ";
 constexpr std::string_view kNoCommand = " is not found: install it, or check PATH";
 
 constexpr std::array kTable = {
@@ -51,8 +50,9 @@ constexpr std::array kTable = {
     Known{": version `", "' not found",
           "it was built for a newer system: ", " is not in this machine's libraries; build it here, or in a container"},
     // Python.
-    Known{"No module named '", "'", "the module ", kNoModule},
-    Known{"No module named ", "", "the module ", kNoModule},
+    Known{"No module named '", "'", kNoModule, {}},
+    Known{"No module named ", ";", kNoModule, {}},  // "a.__main__; 'a' is a package and cannot be directly executed"
+    Known{"No module named ", "", kNoModule, {}},
     Known{"can't open file '", "'", "Python cannot find the file ", ": check the path, and the working folder"},
     Known{"OutOfMemoryError: ", ".", "the GPU's memory ran out: ", "; a smaller batch, or fewer ranks on this GPU",
           FailureClass::out_of_memory},
@@ -99,12 +99,22 @@ struct LineMeaning {
   FailureClass kind = FailureClass::error;
 };
 
-LineMeaning known_message(std::string_view line) {
+std::string missing_module(const std::string& module, const PythonHere& python) {
+  const std::string who = python.ran.empty() ? "this Python" : python.ran;
+  const std::string missing = std::string(kNoModule) + module + " is not found by " + who;
+  const std::string other = python.other_with ? python.other_with(module) : "";
+  if (other.empty()) return missing + ": install it into the environment of this interpreter, or check PYTHONPATH";
+  return missing + ", but " + other + " has it: activate its environment, or set PYTHON_EXEC=" + other;
+}
+
+LineMeaning known_message(std::string_view line, const PythonHere& python) {
   for (const Fixed& fixed : kFixed)
     if (line.find(fixed.part) != std::string_view::npos) return {std::string(fixed.message), fixed.kind};
   for (const Known& known : kTable)
-    if (const auto name = between(line, known.before, known.after))
+    if (const auto name = between(line, known.before, known.after)) {
+      if (known.text_before == kNoModule) return {missing_module(*name, python), known.kind};
       return {std::string(known.text_before) + *name + std::string(known.text_after), known.kind};
+    }
   return {};
 }
 
@@ -163,9 +173,10 @@ constexpr std::array<std::string_view, 11> kCannotBegin = {"ModuleNotFoundError:
 // Of PyTorch: the lines after it tell each difference.
 constexpr std::string_view kForeignState = "RuntimeError: Error(s) in loading state_dict for ";
 
-LineMeaning meaning(const rendezvous::ExitStatus& status, const std::vector<std::string>& lines) {
+LineMeaning meaning(const rendezvous::ExitStatus& status, const std::vector<std::string>& lines,
+                    const PythonHere& python = {}) {
   for (std::size_t i = lines.size(); i-- > 0;) {
-    if (LineMeaning known = known_message(lines[i]); !known.text.empty()) return known;
+    if (LineMeaning known = known_message(lines[i], python); !known.text.empty()) return known;
     if (status.signal == SIGABRT)
       if (std::string text = uncaught(lines, i); !text.empty()) return {text};
     if (status.code == kNotRunnable || status.code == kNotFound)
@@ -214,8 +225,9 @@ std::string place_of_traceback(const std::vector<std::string>& lines) {
   return innermost;
 }
 
-std::string meaning_of_lines(const rendezvous::ExitStatus& status, const std::vector<std::string>& lines) {
-  return meaning(status, lines).text;
+std::string meaning_of_lines(const rendezvous::ExitStatus& status, const std::vector<std::string>& lines,
+                             const PythonHere& python) {
+  return meaning(status, lines, python).text;
 }
 
 std::optional<FailureClass> class_of_lines(const rendezvous::ExitStatus& status, bool progressed,

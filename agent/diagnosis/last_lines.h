@@ -3,6 +3,7 @@
 //
 // Pure: a table of what loaders, shells, Python and C++ write.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,8 +12,15 @@
 
 namespace ddprun::agent {
 
+// The Python that ran a worker, and which other one here has a module.
+struct PythonHere {
+  std::string ran = {};  // empty: not known
+  std::function<std::string(const std::string& module)> other_with = {};
+};
+
 // One sentence with the remedy, without a final stop; empty if no line is known. Later lines come first.
-std::string meaning_of_lines(const rendezvous::ExitStatus& status, const std::vector<std::string>& last_lines);
+std::string meaning_of_lines(const rendezvous::ExitStatus& status, const std::vector<std::string>& last_lines,
+                             const PythonHere& python = {});
 
 // The class of failure that such a line shows: out-of-memory, or start, which needs exit code 126 or 127 or no
 // progress. Empty if no line is known, or it shows none.

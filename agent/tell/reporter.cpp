@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -57,6 +58,27 @@ std::string main_thread_in_words(const ProcessStacks& stacks) {
     if (function == "main") break;
   }
   return "its main thread, innermost first: " + out;
+}
+
+// Looks at folders of PATH, and of environments: asked only if a module is missing, once the job has failed.
+PythonHere python_here(const std::string& program) {
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value ? value : "");
+  };
+  const std::string path = variable("PATH");
+  const PythonFiles files = python_files();
+  PythonHere out{python_of(program, look_at_program(program).head, path, files)};
+  std::vector<std::string> folders;
+  for (const char* environment : {"VIRTUAL_ENV", "CONDA_PREFIX"})
+    if (const std::string prefix = variable(environment); !prefix.empty()) folders.push_back(prefix + "/bin");
+  for (std::string& folder : folders_of(path)) folders.push_back(std::move(folder));
+  std::error_code unknown;
+  folders.push_back((std::filesystem::current_path(unknown) / ".venv/bin").string());
+  out.other_with = [ran = out.ran, folders, files](const std::string& module) {
+    return python_with(module, folders, ran, files);
+  };
+  return out;
 }
 
 }  // namespace
@@ -377,7 +399,8 @@ FailureReport Reporter::report_of(const rendezvous::Outcome& outcome) const {
   FailureReport report{failure, outcome.reason, options_.host, options_.program, record.pid};
   report.when = notice.at_wall;
   report.into_round = notice.at - record.started_at;
-  const Clues clues = clues_of(failure);
+  Clues clues = clues_of(failure);
+  clues.python = python_here(options_.program_path);
   report.last_lines = clues.last_lines;
   report.meaning = meaning_of(clues);
   report.core = core_in_words(failure, record);

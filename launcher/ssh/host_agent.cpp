@@ -92,7 +92,7 @@ void HostAgent::start(const Order& order) {
   AgentPipe out = agent_pipe(), err = agent_pipe(), events = agent_pipe();
   agent::SpawnRequest request;
   request.program = std::filesystem::read_symlink("/proc/self/exe").string();
-  request.argv = {request.program};
+  request.argv = {program_invocation_name};  // as this one was called: it chooses the same Python
   request.argv.insert(request.argv.end(), order.words.begin(), order.words.end());
   request.environment = environment_for_agent(order.token, (folder_ / "end.json").string());
   request.stdin_fd = nothing.get();

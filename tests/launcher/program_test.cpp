@@ -38,7 +38,7 @@ TEST_CASE("a ddprun in an environment's bin folder takes that environment's Pyth
           "[program]") {
   const auto python = [](std::map<std::string, FileKind> tree, const std::string& python_exec = "") {
     SearchContext here = files(std::move(tree), python_exec);
-    here.own_folder = "/venv/bin";
+    here.called = [] { return "/venv/bin/ddprun"; };
     return described(find_interpreter(here));
   };
   const FileKind file{true, false, false};
@@ -55,7 +55,7 @@ TEST_CASE("a ddprun in an environment's bin folder takes that environment's Pyth
 
 TEST_CASE("scripts, modules and --run-path get the Python of ddprun's environment", "[program]") {
   SearchContext here = files({{"a.py", kScript}, {"/opt/bin/python3", kProgram}, {"/opt/pyvenv.cfg", kScript}});
-  here.own_folder = "/opt/bin";
+  here.called = [] { return "/opt/bin/ddprun"; };
   Config config = config_of({"a.py"});
   CHECK(find_program(config, here).argv == Words{"/opt/bin/python3", "-u", "a.py"});
   CHECK(find_program(config, here).by_python);
@@ -64,6 +64,125 @@ TEST_CASE("scripts, modules and --run-path get the Python of ddprun's environmen
   config.run_path = false;
   config.module = true;
   CHECK(find_program(config, here).path == "/opt/bin/python3");
+}
+
+namespace {
+
+const FileKind kFile{true, false, false};
+
+// With these variables, called by this path.
+SearchContext called_in(SearchContext here, std::map<std::string, std::string> variables, const std::string& called) {
+  here.variable = [variables = std::move(variables)](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? "" : found->second;
+  };
+  here.called = [called] { return called; };
+  return here;
+}
+
+std::string chosen(const SearchContext& here) { return described(find_interpreter(here)); }
+
+}  // namespace
+
+TEST_CASE("the active environment's Python goes before that of the environment that ddprun is in", "[program]") {
+  SearchContext here = files({{"/venv/bin/python3", kProgram},
+                              {"/venv/pyvenv.cfg", kFile},
+                              {"/own/bin/python3", kProgram},
+                              {"/own/pyvenv.cfg", kFile}});
+  here.path = "/venv/bin:/bin";
+  const std::string ddprun = "/own/bin/ddprun";
+  for (const char* folder : {"/venv", "/venv/"})
+    CHECK(chosen(called_in(here, {{"VIRTUAL_ENV", folder}}, ddprun)) ==
+          "Python: /venv/bin/python3, of the active virtual environment.");
+  CHECK(chosen(called_in(here, {{"CONDA_PREFIX", "/venv"}, {"CONDA_DEFAULT_ENV", "torch"}}, ddprun)) ==
+        "Python: /venv/bin/python3, of the active conda environment.");
+  const std::string own = "Python: /own/bin/python3, of the virtual environment that ddprun is in.";
+  CHECK(chosen(called_in(here, {{"CONDA_PREFIX", "/venv"}, {"CONDA_DEFAULT_ENV", "base"}}, ddprun)) == own);
+  CHECK(chosen(called_in(here, {}, ddprun)) == own);
+  here.path = "/bin";  // the variable is left over
+  CHECK(chosen(called_in(here, {{"VIRTUAL_ENV", "/venv"}}, ddprun)) == own);
+}
+
+TEST_CASE("a link to a ddprun in a tool's private environment does not choose that environment", "[program]") {
+  SearchContext here = files({{"/home/bin/ddprun", kProgram},
+                              {"/tools/ddprun/bin/ddprun", kProgram},
+                              {"/tools/ddprun/bin/python3", kProgram},
+                              {"/tools/ddprun/pyvenv.cfg", kFile}});
+  here.own_folder = "/tools/ddprun/bin";
+  here.path = "/home/bin:/bin";
+  const auto by = [&](const std::string& word) {
+    return called_path(word, "/work", here, [](const std::string&) { return true; });
+  };
+  CHECK(by("ddprun") == "/home/bin/ddprun");
+  CHECK(by("/tools/ddprun/bin/ddprun") == "/tools/ddprun/bin/ddprun");
+  CHECK(by("./bin/ddprun") == "/work/bin/ddprun");
+  CHECK(by("../bin/ddprun") == "/bin/ddprun");
+  CHECK(by("other").empty());
+  CHECK(called_path("ddprun", "/work", here, [](const std::string&) { return false; }).empty());  // another one in PATH
+
+  CHECK(chosen(called_in(here, {}, by("ddprun"))) == "Python: /bin/python3, the first one in PATH.");
+  CHECK(chosen(called_in(here, {}, by("/tools/ddprun/bin/ddprun"))) ==
+        "Python: /tools/ddprun/bin/python3, of the virtual environment that ddprun is in.");
+}
+
+TEST_CASE("a ddprun of a source tree takes the tree's .venv where PATH's Python has no torch", "[program]") {
+  const auto python = [](std::map<std::string, std::vector<std::string>> folders,
+                         const std::string& own = "/src/build/release/bin") {
+    SearchContext here = files({{"/src/.venv/bin/python3", kProgram}});
+    here.own_folder = own;
+    here.python_files = [folders = std::move(folders)] {
+      agent::PythonFiles out;
+      out.without_links = [](const std::string& path) { return path; };
+      out.names = [folders](const std::string& folder) {
+        const auto found = folders.find(folder);
+        return found == folders.end() ? Words{} : found->second;
+      };
+      out.content = [](const std::string& path) { return path == "/src/.venv/pyvenv.cfg" ? "home = /bin\n" : ""; };
+      return out;
+    };
+    return chosen(here);
+  };
+  const std::string tree = "Python: /src/.venv/bin/python3, of ddprun's source tree, as PATH's python3 has no torch.";
+  const std::string first = "Python: /bin/python3, the first one in PATH.";
+  using Folders = std::map<std::string, std::vector<std::string>>;
+  const Folders bare{{"/lib", {"python3.11"}}, {"/lib/python3.11", {"os.py"}}};
+  CHECK(python(bare) == tree);
+  CHECK(python(bare, "/src/build/bin") == first);
+  CHECK(python(bare, "/usr/bin") == first);
+  Folders with_torch = bare;
+  with_torch["/lib/python3.11/site-packages"] = {"torch"};
+  with_torch["/lib/python3.11/site-packages/torch"] = {"__init__.py"};
+  CHECK(python(with_torch) == first);
+  // PATH's is a script that starts another one: .venv is taken if it has torch.
+  CHECK(python({}) == first);
+  CHECK(python({{"/src/.venv/lib", {"python3.11"}},
+                {"/src/.venv/lib/python3.11/site-packages", {"torch"}},
+                {"/src/.venv/lib/python3.11/site-packages/torch", {"__init__.py"}}}) == tree);
+}
+
+TEST_CASE("whatever Python runs by its path is given to Python", "[program]") {
+  const std::map<std::string, FileKind> package{{"job", kFolder}, {"job/__main__.py", kFile}};
+  CHECK(find_program(config_of({"job", "7"}), files(package)).argv == Words{"/bin/python3", "-u", "job", "7"});
+  CHECK(find_program(config_of({"./job"}), files({{"./job", kFolder}, {"./job/__main__.py", kFile}})).by_python);
+  auto beside_a_program = package;
+  beside_a_program.emplace("/bin/job", kProgram);
+  CHECK(find_program(config_of({"job"}), files(beside_a_program)).path == "/bin/job");
+  Config config = config_of({"job"});
+  config.run_path = true;
+  CHECK(find_program(config, files(package)).by_python);
+  config.run_path = false;
+  config.no_python = true;
+  CHECK(refusal(config, files(package)).starts_with("cannot start job: it is neither a file here"));
+
+  for (const char* file : {"./job.pyz", "./job.pyc"}) {
+    SearchContext here = files({{file, kProgram}});
+    CHECK(find_program(config_of({file}), here).by_python);
+    here.first_bytes = [](const std::string&) { return "#!"; };
+    CHECK_FALSE(find_program(config_of({file}), here).by_python);  // it names its own Python
+    CHECK(find_program(config_of({file}), files({{file, kScript}})).by_python);
+  }
+  CHECK(refusal(config_of({"-"}), files({})) ==
+        "cannot start -: a program that comes by stdin reaches one worker only. Write it into a file.");
 }
 
 TEST_CASE("a file without run permission is a script, also without .py", "[program]") {

@@ -249,6 +249,8 @@ TEST_CASE("well-known last lines are told with their remedy", "[last_lines]") {
   CHECK(meaning({.code = 1}, {"Traceback", "ModuleNotFoundError: No module named 'torch'"})
             .starts_with("the module torch is not found by this Python"));
   CHECK(meaning({.code = 1}, {"/usr/bin/python3: No module named nonsuch"}).starts_with("the module nonsuch is"));
+  CHECK(meaning({.code = 1}, {"python3: No module named a.__main__; 'a' is a package and cannot be directly executed"})
+            .starts_with("the module a.__main__ is not found"));
   CHECK(meaning({.code = 1}, {"ImportError: libcudart.so.12: cannot open shared object file: No such file"})
             .starts_with("the shared library libcudart.so.12 is not found"));
   CHECK(meaning({.code = 127}, {"sh: 1: nonsuch: not found"}) ==
@@ -268,6 +270,23 @@ TEST_CASE("well-known last lines are told with their remedy", "[last_lines]") {
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "train: CUDA error: out of memory"})
     CHECK(meaning({.code = 1}, {line}).starts_with("the GPU's memory ran out: CUDA out of memory"));
   CHECK(meaning({.code = 1}, {"OSError: [Errno 28] No space left on device"}).starts_with("a disk is full"));
+}
+
+TEST_CASE("of a missing module it is told which Python looked for it, and which one has it", "[last_lines]") {
+  const auto meaning_by = [](const PythonHere& python) {
+    return meaning_of_lines({.code = 1}, {"ModuleNotFoundError: No module named 'torch.nn'"}, python);
+  };
+  CHECK(
+      meaning_by({}) ==
+      "the module torch.nn is not found by this Python: install it into the environment of this interpreter, or check "
+      "PYTHONPATH");
+  CHECK(meaning_by({.ran = "/usr/bin/python3", .other_with = [](const std::string&) { return ""; }}) ==
+        "the module torch.nn is not found by /usr/bin/python3: install it into the environment of this interpreter, or "
+        "check PYTHONPATH");
+  const auto venv = [](const std::string& module) { return module == "torch.nn" ? "/venv/bin/python3" : ""; };
+  CHECK(meaning_by({.ran = "/usr/bin/python3", .other_with = venv}) ==
+        "the module torch.nn is not found by /usr/bin/python3, but /venv/bin/python3 has it: activate its environment, "
+        "or set PYTHON_EXEC=/venv/bin/python3");
 }
 
 TEST_CASE("a process that ended beside a thread of its own is told so, where it was aborted", "[last_lines]") {

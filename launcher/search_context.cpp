@@ -1,0 +1,67 @@
+#include "launcher/search_context.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+
+#include "agent/diagnosis/evidence.h"
+#include "agent/process/regular_file.h"
+#include "rendezvous/base/error.h"
+
+namespace ddprun::launcher {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kSelf = "/proc/self/exe";
+constexpr std::size_t kFirstBytes = 2;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+bool is_this_binary(const std::string& path) {
+  struct stat own {
+  }, other{};
+  return stat(kSelf, &own) == 0 && stat(path.c_str(), &other) == 0 && own.st_dev == other.st_dev &&
+         own.st_ino == other.st_ino;
+}
+
+// Empty if it cannot be found out.
+std::string path_called() {
+  std::error_code ignored;
+  const SearchContext here{variable("PATH"), {}, {}, kind_of_file};
+  const std::string called =
+      called_path(program_invocation_name, fs::current_path(ignored).string(), here, is_this_binary);
+  return called.empty() ? fs::read_symlink(kSelf, ignored).string() : called;
+}
+
+}  // namespace
+
+FileKind kind_of_file(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return {};
+  return {true, S_ISDIR(status.st_mode), access(path.c_str(), X_OK) == 0};
+}
+
+std::string own_program() {
+  std::string out = path_called();
+  if (out.empty()) throw Error("cannot find ddprun itself", "/proc/self/exe cannot be read");
+  return out;
+}
+
+SearchContext search_context() {
+  std::error_code ignored;
+  SearchContext out{variable("PATH"), fs::read_symlink(kSelf, ignored).parent_path().string(), variable("PYTHON_EXEC"),
+                    kind_of_file};
+  out.called = path_called;
+  out.variable = variable;
+  out.first_bytes = [](const std::string& path) { return agent::beginning_of_file(path, kFirstBytes); };
+  out.python_files = agent::python_files;
+  return out;
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,17 @@
+// Reads from the environment and the disk what the search for programs and for Python needs.
+#pragma once
+#include <string>
+
+#include "launcher/interpreter.h"
+
+namespace ddprun::launcher {
+
+FileKind kind_of_file(const std::string& path);
+
+// The path by which ddprun was called, links kept: for whoever starts it again, so that it finds the same Python there.
+// If that path does not lead here, the binary's own. Throws Error.
+std::string own_program();
+
+SearchContext search_context();
+
+}  // namespace ddprun::launcher
