@@ -24,7 +24,20 @@ void append(std::vector<Setting>& to, const std::vector<Setting>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-// --help, --version, --make-token, --print-completion and --generate: the text to print instead of running.
+// For the keywords of ddprun.launch(), which are not abbreviated: each name, and the option that it is or may be meant
+// for. "nproc_per=nproc-per-node"
+std::string checked_names(const std::string& names) {
+  std::string out;
+  for (const std::string& name : split(names, ',')) {
+    const auto longer = settings::abbreviated(options(), name);
+    const settings::Option* meant = longer.size() == 1 ? longer.front() : settings::nearest_option(options(), name);
+    out += name + "=" + (settings::find_option(options(), name) ? name : meant ? meant->name : "") + "\n";
+  }
+  return out;
+}
+
+// --help, --version, --make-token, --print-completion, --generate and --check-names: the text to print instead of
+// running.
 void answer(const std::vector<Setting>& settings, const Inputs& inputs, CommandLine& line) {
   if (const Setting* help = in_force(settings, "help"))
     line.answer = help_text(help->text);
@@ -36,6 +49,8 @@ void answer(const std::vector<Setting>& settings, const Inputs& inputs, CommandL
     line.answer = settings::completion(options(), shell->text);
   else if (const Setting* what = in_force(settings, "generate"); what && what->text == "man")
     line.answer = man_page();
+  else if (const Setting* names = in_force(settings, "check-names"))
+    line.answer = checked_names(names->text);
 }
 
 std::string unreadable(const Setting& named, const Unreadable& failed) {

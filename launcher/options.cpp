@@ -230,8 +230,9 @@ constexpr Option kOptions[] = {
              "As python3 -u -m PROGRAM. PYTHON_EXEC in the environment names another interpreter; --print-config says "
              "which one it is, and why."}),
     row(kWorkers, "no-python", "", "exec PROGRAM as it is, even a .py file", at<&Config::no_python>(),
-        {.more = "Without it a .py file, a file without run permission, or a folder with __main__.py is given to python3 "
-                 "-u, and anything else is exec'd."}),
+        {.more =
+             "Without it a .py file, a file without run permission, or a folder with __main__.py is given to python3 "
+             "-u, and anything else is exec'd."}),
     row(kWorkers, "run-path", "", "give PROGRAM to Python, whatever its name and permissions", at<&Config::run_path>(),
         {.more = "Each worker gets an interpreter of its own. It goes before --module and --no-python, as under "
                  "torchrun."}),
@@ -602,6 +603,7 @@ constexpr Option kOptions[] = {
          .refusal = "names a Python plug-in for logs, but ddprun contains no Python, only 'default': use "
                     "--log-dir, --log-layout, --redirects and --tee instead."}),
     row(kHidden, "generate", "WHAT", "man", {}, {.choices = "man"}),
+    row(kHidden, "check-names", "NAMES", "for ddprun.launch()"),
 };
 
 }  // namespace

@@ -371,6 +371,11 @@ TEST_CASE("a token file that others may read is warned of, once, and serves", "[
         "--token-file is 't', which other users may read: chmod 600 it, or they can join the job.");
 }
 
+TEST_CASE("names are checked for ddprun.launch(), where an abbreviation is none", "[cli]") {
+  CHECK(command_line({"--check-names", "tee,max_restarts,nproc_per,num_processes,frobnicate"}).answer ==
+        "tee=tee\nmax_restarts=max_restarts\nnproc_per=nproc-per-node\nnum_processes=nproc-per-node\nfrobnicate=\n");
+}
+
 TEST_CASE("option --print-completion answers with a script for the shells that it names, and refuses others", "[cli]") {
   for (const char* shell : {"bash", "zsh", "tcsh"})
     CHECK(command_line({"--print-completion", shell}).answer.find("--max-restarts") != std::string::npos);

@@ -5,10 +5,12 @@ imported travels by name.
 """
 import dataclasses
 import glob
+import io
 import linecache
 import os
 import pickle
 import sys
+import types
 from typing import Any, Optional
 
 try:
@@ -19,6 +21,31 @@ except ImportError:
 
 class CannotPass(RuntimeError):
     pass
+
+
+if cloudpickle:
+    class _Pickler(cloudpickle.Pickler):
+        """Code keeps the name of its file: cloudpickle 3.1.3 leaves it out, and tracebacks then show no line."""
+
+        def reducer_override(self, obj):
+            if not isinstance(obj, types.CodeType):
+                return super().reducer_override(obj)
+            make, parts = self.dispatch_table[types.CodeType](obj)[:2]
+            if make(*parts).co_filename == obj.co_filename:
+                return make, parts
+            return _code, (make, parts, obj.co_filename)
+
+
+def _code(make, parts, filename):
+    return make(*parts).replace(co_filename=filename)
+
+
+def _pickled(value):
+    if not cloudpickle:
+        return pickle.dumps(value)
+    with io.BytesIO() as file:
+        _Pickler(file).dump(value)
+        return file.getvalue()
 
 
 @dataclasses.dataclass
@@ -40,7 +67,7 @@ class Left:
 
 def dumps(value: Any, what: str) -> bytes:
     try:
-        return (cloudpickle or pickle).dumps(value)
+        return _pickled(value)
     except Exception as error:
         hint = "" if cloudpickle else " (cloudpickle is not installed: with it, functions of this program can be passed, too)"
         raise CannotPass(f"{what} cannot be passed on: {type(error).__name__}: {error}{hint}") from error

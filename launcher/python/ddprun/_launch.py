@@ -53,6 +53,7 @@ def launch(function, *args, nproc_per_node=1, return_all=False, env=None, max_re
     if env is not None and not isinstance(env, Mapping):
         raise TypeError(f"launch() takes variables in a dict, such as env={{'NCCL_DEBUG': 'INFO'}}, not {type(env).__name__}")
     ddprun = _find()
+    _check_keywords(ddprun, function, options)
     words = _program.words_of({"nproc_per_node": nproc_per_node, "max_restarts": max_restarts, **options})
     words += this_machine_alone(words)
     environment = {**environment_of(words), **{name: str(value) for name, value in (env or {}).items()}}
@@ -67,19 +68,27 @@ def launch(function, *args, nproc_per_node=1, return_all=False, env=None, max_re
             words += [os.fspath(function), *map(str, args)]
         end = run([ddprun, *words], folder, environment)
         if end["exit_code"] != 0:
-            raise _with_hint(failure(end, folder), function, options)
+            raise failure(end, folder)
         return _values(folder, return_all, of_rank_0=_is_alone(words)) if callable(function) else None
 
 
-def _with_hint(failed, function, options):
-    """Where a keyword that ddprun does not know is one of the function's own."""
-    own = [name for name in options if name in _parameters(function) and f"--{name.replace('_', '-')}" in str(failed)]
-    if failed.exit_code != 2 or not own:
-        return failed
-    given = ", ".join(f"{name}=..." for name in own)
-    name = getattr(function, "__name__", "function")
-    return LaunchFailed(f"{failed} Keywords of launch() are ddprun's options: those of the function are given by "
-                        f"functools.partial({name}, {given}).", failed.exit_code)
+def _check_keywords(ddprun, function, options):
+    """Raises TypeError for those that are no options of ddprun. An abbreviation, which its command line takes, is none."""
+    meant = _program.options_meant(ddprun, options)
+    unknown = [name for name in options if meant.get(name, name) != name]
+    if not unknown:
+        return
+    sentences = [f"launch() got an unexpected keyword argument '{name}'{_hint(meant[name])}" for name in unknown]
+    own = [f"{name}=..." for name in unknown if name in _parameters(function)]
+    if own:
+        called = getattr(function, "__name__", "function")
+        sentences.append("Keywords of launch() are ddprun's options: those of the function are given by "
+                         f"functools.partial({called}, {', '.join(own)}).")
+    raise TypeError(" ".join(sentences))
+
+
+def _hint(meant):
+    return f". Did you mean '{meant}'?" if meant else "; ddprun --help lists the options."
 
 
 def _parameters(function):

@@ -1,6 +1,7 @@
 """Where the program ddprun is, and its command line."""
 import os
 import shutil
+import subprocess
 import sys
 import sysconfig
 
@@ -30,6 +31,16 @@ def find_program():
         return found
     raise NotFound("there is no program ddprun beside this Python or in PATH. Install it by `pip install ddprun`, or name "
                    "it in DDPRUN_LAUNCHER.")
+
+
+def options_meant(program, names):
+    """The option that each name is, in Python's spelling: another one where it may be meant, "" where none is near. Empty
+    for a program that cannot tell."""
+    if not names:
+        return {}
+    asked = subprocess.run([program, "--check-names", ",".join(names)], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    lines = [line.partition("=") for line in asked.stdout.splitlines()] if asked.returncode == 0 else []
+    return {name: meant.replace("-", "_") for name, _, meant in lines}
 
 
 def words_of(options):

@@ -4,15 +4,18 @@ import io
 import os
 import pathlib
 import pickle
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import types
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
+import cloudpickle
 from programs import LIMIT, Script, package_environment, processes_with, wait_until
 
 DDPRUN = os.path.abspath(sys.argv.pop(1))
@@ -138,6 +141,21 @@ class Failures(unittest.TestCase):
         self.assertNotIn("_worker.py", str(error))
         self.assertEqual(err, "")  # the exception says it all
 
+    def test_a_traceback_has_files_and_lines_also_where_cloudpickle_leaves_them_out(self):
+        def outer():
+            def inner():
+                raise KeyError("weights")
+            inner()
+        table = cloudpickle.Pickler.dispatch_table
+        of_code = table[types.CodeType]
+
+        def without_file(code):  # as cloudpickle 3.1.3 does
+            return of_code(code.replace(co_filename="<dynamic-code>"))
+        with mock.patch.object(cloudpickle.Pickler, "dispatch_table", {**table, types.CodeType: without_file}):
+            error, _ = self.failed(outer)
+        for function, line in (("outer", "inner()"), ("inner", 'raise KeyError("weights")')):
+            self.assertRegex(error.traceback, rf'File "{re.escape(__file__)}", line \d+, in {function}\n    {re.escape(line)}\n')
+
     def test_a_rank_that_is_killed_is_named_with_its_last_lines(self):
         def dies():
             print("last words", file=sys.stderr)
@@ -178,19 +196,31 @@ class Failures(unittest.TestCase):
         self.assertIn("rank 0 has left no value", str(self.failed(sys.exit, 0)[0]))
         self.assertEqual(self.failed(sys.exit, 5)[0].exit_code, 1)
 
-    def test_wrong_options_are_one_sentence(self):
-        error, err = self.failed(train, 1, nproc_pernode=2)
-        self.assertEqual(str(error), "There is no option --nproc-pernode. Did you mean --nproc-per-node?")
+    def test_wrong_values_are_one_sentence(self):
+        error, err = self.failed(train, 1, tee="x")
+        self.assertEqual(str(error), "--tee is 'x', which is not one of 0 (none), 1 (stdout), 2 (stderr), 3 (both).")
         self.assertEqual((error.exit_code, err), (2, ""))
         for wrong in (lambda: ddprun.launch(3), lambda: ddprun.launch(train, 1, env="COLOUR=red")):
             with self.assertRaises(TypeError) as refused:
                 wrong()
             self.assertIn("launch() takes", str(refused.exception))
 
+    def refused(self, **options):
+        with self.assertRaises(TypeError) as refused:
+            ddprun.launch(train, 1, **options)
+        return str(refused.exception)
+
+    def test_keywords_are_exact_and_the_nearest_one_is_named(self):
+        for wrong, meant in (("nproc_pernode", "nproc_per_node"), ("nproc_per", "nproc_per_node"), ("num_processes", "nproc_per_node"),
+                             ("logdir", "log_dir")):
+            self.assertEqual(self.refused(**{wrong: 2}), f"launch() got an unexpected keyword argument '{wrong}'. Did you mean '{meant}'?")
+        self.assertEqual(self.refused(frobnicate=1), "launch() got an unexpected keyword argument 'frobnicate'; ddprun --help lists the "
+                         "options.")
+
     def test_a_keyword_of_the_function_is_no_option_which_is_said(self):
-        error, _ = self.failed(train, weight=5)
-        self.assertEqual(str(error), "There is no option --weight; ddprun --help lists them. Keywords of launch() are ddprun's options: "
-                         "those of the function are given by functools.partial(train, weight=...).")
+        self.assertEqual(self.refused(weight=5), "launch() got an unexpected keyword argument 'weight'; ddprun --help lists the options. "
+                         "Keywords of launch() are ddprun's options: those of the function are given by "
+                         "functools.partial(train, weight=...).")
 
     def test_a_missing_program_is_one_sentence(self):
         with mock.patch.dict(os.environ, DDPRUN_LAUNCHER="/no/such/ddprun"):
