@@ -5,6 +5,7 @@
 #include <csignal>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "agent/diagnosis/error_file.h"
 
@@ -107,7 +108,27 @@ std::string missing_module(const std::string& module, const PythonHere& python) 
   return missing + ", but " + other + " has it: activate its environment, or set PYTHON_EXEC=" + other;
 }
 
+// Of Python's argparse, about the argument by which launchers before torchrun told the local rank. Empty: another line.
+std::string local_rank_message(std::string_view line) {
+  const auto option_after = [&](std::string_view complaint) -> std::string {
+    const auto options = between(line, complaint, "");
+    for (const std::string_view name : {"--local_rank", "--local-rank"})
+      if (options && options->find(name) != options->npos) return std::string(name);
+    return {};
+  };
+  const auto add = [](std::string_view name) {
+    return "put '" + std::string(name) + "=${local_rank}' behind the program's name";
+  };
+  if (const std::string name = option_after("error: the following arguments are required: "); !name.empty())
+    return "it expects its local rank as an argument: " + add(name);
+  const std::string unknown = option_after("error: unrecognized arguments: ");
+  if (unknown.empty()) return {};
+  return "it does not know " + unknown + ": leave it out, as LOCAL_RANK is in the environment, or " +
+         add(unknown == "--local_rank" ? "--local-rank" : "--local_rank");
+}
+
 LineMeaning known_message(std::string_view line, const PythonHere& python) {
+  if (std::string text = local_rank_message(line); !text.empty()) return {std::move(text)};
   for (const Fixed& fixed : kFixed)
     if (line.find(fixed.part) != std::string_view::npos) return {std::string(fixed.message), fixed.kind};
   for (const Known& known : kTable)

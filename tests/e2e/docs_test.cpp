@@ -147,6 +147,7 @@ TEST_CASE("docs/prefork.md does what it says", "[docs]") { check_page("prefork.m
 TEST_CASE("docs/in-process.md does what it says", "[docs]") { check_page("in-process.md"); }
 TEST_CASE("docs/ssh.md does what it says", "[docs]") { check_page("ssh.md"); }
 TEST_CASE("docs/resume.md does what it says", "[docs]") { check_page("resume.md"); }
+TEST_CASE("docs/debugging.md does what it says", "[docs]") { check_page("debugging.md"); }
 TEST_CASE("docs/failures.md does what it says", "[docs]") { check_page("failures.md"); }
 TEST_CASE("docs/checkpoints.md does what it says", "[docs]") { check_page("checkpoints.md"); }
 TEST_CASE("docs/transfer.md does what it says", "[docs]") { check_page("transfer.md"); }

@@ -272,6 +272,20 @@ TEST_CASE("well-known last lines are told with their remedy", "[last_lines]") {
   CHECK(meaning({.code = 1}, {"OSError: [Errno 28] No space left on device"}).starts_with("a disk is full"));
 }
 
+TEST_CASE("a program that wants its local rank as an argument is told how to get it", "[last_lines]") {
+  const auto of = [](const std::string& complaint) { return meaning({.code = 2}, {"t.py: error: " + complaint}); };
+  CHECK(of("the following arguments are required: --local_rank") ==
+        "it expects its local rank as an argument: put '--local_rank=${local_rank}' behind the program's name");
+  CHECK(of("the following arguments are required: --lr, --local-rank")
+            .ends_with("put '--local-rank=${local_rank}' behind the program's name"));
+  CHECK(of("unrecognized arguments: --local-rank=0") ==
+        "it does not know --local-rank: leave it out, as LOCAL_RANK is in the environment, or put "
+        "'--local_rank=${local_rank}' behind the program's name");
+  CHECK(of("unrecognized arguments: --local_rank 0")
+            .ends_with("put '--local-rank=${local_rank}' behind the program's name"));
+  CHECK(of("unrecognized arguments: --lr").find("local") == std::string::npos);
+}
+
 TEST_CASE("of a missing module it is told which Python looked for it, and which one has it", "[last_lines]") {
   const auto meaning_by = [](const PythonHere& python) {
     return meaning_of_lines({.code = 1}, {"ModuleNotFoundError: No module named 'torch.nn'"}, python);
