@@ -205,6 +205,20 @@ std::optional<Duration> stuck_limit(const std::string& seconds) {
 
 }  // namespace
 
+std::string watch_problem(const Config& config, const Program& program) {
+  const auto& argv = program.argv;
+  const std::string name = argv.empty() ? "" : std::filesystem::path(argv.front()).filename().string();
+  if (config.watch == WatchMode::off || !name.starts_with("python")) return {};
+  for (auto word = argv.begin() + 1; word != argv.end() && word->size() > 1 && word->front() == '-'; ++word) {
+    if (word->starts_with("--") || *word == "-m" || *word == "-c") break;
+    if (const auto letter = word->find_first_of("IES", 1); letter != word->npos)
+      return std::string("python -") + (*word)[letter] + " keeps out what --watch adds: nothing of this script is seen";
+    if (word->ends_with('W') || word->ends_with('X')) ++word;
+    if (word == argv.end()) break;
+  }
+  return {};
+}
+
 rendezvous::RoundPolicy round_policy(const Config& config) {
   rendezvous::RoundPolicy policy;
   policy.restarts.max_restarts = config.max_restarts;

@@ -21,6 +21,10 @@ struct HostInfo {
   bool named_is_elsewhere = false;  // the host named for the store of a single node is none of this machine's
 };
 
+// A sentence where --watch cannot see the program: its Python is told to ignore PYTHONPATH, or to start without site.
+// Empty: it can, as far as the command line tells.
+std::string watch_problem(const Config& config, const Program& program);
+
 // How the nodes of the job authenticate each other.
 rendezvous::Credentials credentials(const Config& config);
 

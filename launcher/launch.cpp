@@ -260,9 +260,12 @@ agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_pi
   const std::string run_id = run_id_of(config);
   HostInfo host = host_info(config, machine);
   if (several_nodes(config)) host.whose_meeting_places = whose_addresses(meeting_hosts(config), kLookUpLimit);
-  agent::AgentOptions options = job_options(config, machine, find_program(config, search_context()), run_id, host);
+  const Program program = find_program(config, search_context());
+  agent::AgentOptions options = job_options(config, machine, program, run_id, host);
   warn_if_loopback_is_down();
   warn_of_named_host(config, host);
+  if (const std::string problem = watch_problem(config, program); !problem.empty())
+    print_line(stderr, "ddprun: " + problem + ".");
   if (several_nodes(config)) {
     warn_if_open(config);
     warn_if_local_only(config);

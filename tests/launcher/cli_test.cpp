@@ -316,7 +316,7 @@ TEST_CASE("the store may take an eighth of the memory, unless told otherwise", "
   const auto bytes = [](const std::vector<std::string>& words, std::uint64_t memory) {
     Machine machine = kMachine;
     machine.memory_bytes = memory;
-    return job_options(parsed(words), machine, {"p", {"p"}}, "id", {"host", "", {}, {}}).store_bytes_max;
+    return job_options(parsed(words), machine, {"p", {"p"}}, "id", {"host", "", {}, "", {}}).store_bytes_max;
   };
   CHECK(bytes({"p"}, 8ull << 30) == 1ull << 30);
   CHECK(bytes({"p"}, 0) == 0);  // unknown: no limit
@@ -482,4 +482,32 @@ TEST_CASE("what is typed for torchrun on one machine is right", "[config]") {
         Arguments{"--nnodes=1:2", "--rdzv-backend=c10d", "--rdzv-conf='join_timeout=5,timeout=5'", "t.py"},
         Arguments{"--role", "t", "-r", "3", "-t", "0:3", "--log_dir", "/dev/null", "-m", "pkg.t"}})
     CHECK(problems(parsed(words), kMachine).empty());
+}
+
+TEST_CASE("--watch takes a mode behind '=' and no other word, and puts its module before the user's path", "[cli]") {
+  const auto watched = [](const Words& words, const Environment& environment = {}) {
+    const HostInfo host{"host", "", environment, "/share/python", {}};
+    return job_options(parsed(words), kMachine, {"/bin/p", {"p"}, false}, "run", host).command.inherited;
+  };
+  CHECK(parsed({"--watch", "train.py"}).program == Words{"train.py"});
+  CHECK(parsed({"--watch", "train.py"}).watch == WatchMode::act);
+  CHECK(parsed({"--watch=see", "train.py"}).watch == WatchMode::see);
+  CHECK(parsed({"train.py"}).watch == WatchMode::off);
+  CHECK(watched({"train.py"}).at("PYTHONPATH") == "/share/python");
+  CHECK(watched({"train.py"}, {{"PYTHONPATH", "/mine"}}).at("PYTHONPATH") == "/mine:/share/python");
+  const auto seen = watched({"--watch=see", "train.py"}, {{"PYTHONPATH", "/mine"}});
+  CHECK(seen.at("PYTHONPATH") == "/share/python/ddprun/_watch:/mine:/share/python");
+  CHECK(seen.at("DDPRUN_WATCH") == "see");
+  const HostInfo alone{"host", "", {}, "", {}};
+  CHECK_THROWS_WITH(job_options(parsed({"--watch", "x.py"}), kMachine, {"/bin/p", {"p"}, false}, "run", alone),
+                    Contains("share/ddprun/python is not beside this ddprun"));
+  const auto problem = [](const Words& argv) {
+    return watch_problem(parsed({"--watch", "x"}), {"/bin/" + argv[0], argv});
+  };
+  for (const Words& blind :
+       {Words{"python3", "-I", "x.py"}, {"python", "-u", "-Es", "x.py"}, {"python3.12", "-W", "error", "-S", "x"}})
+    CHECK_THAT(problem(blind), Contains(" keeps out what --watch adds"));
+  for (const Words& fine :
+       {Words{"python3", "-u", "x.py", "-I"}, {"sh", "-I"}, {"python3", "-m", "E"}, {"python3", "-W", "I", "x"}})
+    CHECK(problem(fine).empty());
 }
