@@ -206,9 +206,10 @@ std::optional<Duration> stuck_limit(const std::string& seconds) {
 }  // namespace
 
 std::string watch_problem(const Config& config, const Program& program) {
+  if (config.watch == WatchMode::off) return {};
   const auto& argv = program.argv;
   const std::string name = argv.empty() ? "" : std::filesystem::path(argv.front()).filename().string();
-  if (config.watch == WatchMode::off || !name.starts_with("python")) return {};
+  if (!name.starts_with("python")) return {};
   for (auto word = argv.begin() + 1; word != argv.end() && word->size() > 1 && word->front() == '-'; ++word) {
     if (word->starts_with("--") || *word == "-m" || *word == "-c") break;
     if (const auto letter = word->find_first_of("IES", 1); letter != word->npos)

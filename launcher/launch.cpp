@@ -67,9 +67,9 @@ void warn_of_named_host(const Config& config, const HostInfo& host) {
 
 // An installed ddprun, and one in its build folder, have it beside them.
 std::string python_folder() {
-  std::error_code failed;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
-  const std::string folder = self.parent_path().parent_path().string() + "/share/ddprun/python";
+  std::string folder = own_binary();
+  for (int parents = 0; parents < 2; ++parents) folder.resize(folder.rfind('/') == folder.npos ? 0 : folder.rfind('/'));
+  folder += "/share/ddprun/python";
   return access(folder.c_str(), R_OK | X_OK) == 0 ? folder : "";
 }
 

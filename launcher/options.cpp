@@ -535,10 +535,10 @@ constexpr Option kOptions[] = {
     row(kReports, "page", "", "serve a page of the running job at /, for browsers; needs --metrics",
         at<&Config::page>(),
         {.more = "It needs nothing from outside. With --metrics-token-file it asks for the token."}),
-    row(kReports, "allow-chaos", "", "let ddprun chaos kill, stop and slow workers, and cut nodes off",
+    row(kReports, "allow-chaos", "", "let ddprun chaos kill and slow workers, and cut nodes off",
         at<&Config::allow_chaos>(), {.more = "For a job that is to be tested. Without it such acts are refused."}),
-    row(kReports, "metrics-cert", "FILE", "answer over https, with this certificate and its chain",
-        at<&Config::metrics_cert>(), {.completes = Completes::file, .more = "PEM. It is read again when it changes."}),
+    row(kReports, "metrics-cert", "FILE", "answer over https, with this certificate chain", at<&Config::metrics_cert>(),
+        {.completes = Completes::file, .more = "PEM. It is read again when it changes."}),
     row(kReports, "metrics-key", "FILE", "the certificate's key", at<&Config::metrics_key>(),
         {.completes = Completes::file}),
     row(kReports, "otlp", "URL", "push metrics to an OpenTelemetry collector there, or env: as OTEL_... say",
@@ -547,18 +547,14 @@ constexpr Option kOptions[] = {
          .more = "By OTLP over HTTP, as JSON, from every node: http://collector:4318. Headers, interval and limits are "
                  "those of OpenTelemetry's environment variables, and with env the URL, too."}),
     row(kReports, "stragglers", "ACTION",
-        "about ranks that make the others wait: say, replace (go on without their nodes), dry-run (say who would be "
-        "replaced), or off",
+        "about ranks that make the others wait: say, replace their nodes, dry-run (say who would be replaced), or off",
         at<&Config::stragglers>(),
         {.choices = "say|off|replace|dry-run",
          .synonyms = "straggler,slow-ranks",
          .more = "For workers that report beats. A rank is named if its own computing or loading takes 1.25 times as "
                  "long as the median of all ranks for some time: eight seconds, or twenty steps if it is far slower."}),
     row(kReports, "watch", "MODE",
-        "watch Python scripts that train with PyTorch, without a line of code: see (steps, phases and hangs are told), "
-        "act "
-        "(a hang ends, too), or off",
-        custom<watch>(),
+        "of Python scripts without a line of code: see what they do; act: end hangs, too; or off", custom<watch>(),
         {.default_value = "off",
          .choices = "off|see|act",
          .is_switch = true,
@@ -567,7 +563,7 @@ constexpr Option kOptions[] = {
              "of "
              "optimizers, phases those of DistributedDataParallel, DataLoader, torch.save() and collectives. A script "
              "that uses ddprun.channel itself is left alone."}),
-    row(kReports, "verbose", "", "show every value in force, every event and action on stderr", at<&Config::verbose>(),
+    row(kReports, "verbose", "", "show all values, events and actions on stderr", at<&Config::verbose>(),
         {.letter = 'v',
          .also_in = "LOGLEVEL",
          .brief = "show values, events and actions on stderr",

@@ -3,7 +3,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <filesystem>
 
@@ -36,10 +39,16 @@ std::string path_called() {
   const SearchContext here{variable("PATH"), {}, {}, kind_of_file};
   const std::string called =
       called_path(program_invocation_name, fs::current_path(ignored).string(), here, is_this_binary);
-  return called.empty() ? fs::read_symlink(kSelf, ignored).string() : called;
+  return called.empty() ? own_binary() : called;
 }
 
 }  // namespace
+
+std::string own_binary() {
+  std::array<char, PATH_MAX> path{};
+  const ssize_t length = readlink(kSelf, path.data(), path.size());
+  return {path.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0))};
+}
 
 FileKind kind_of_file(const std::string& path) {
   struct stat status {};
@@ -54,9 +63,8 @@ std::string own_program() {
 }
 
 SearchContext search_context() {
-  std::error_code ignored;
-  SearchContext out{variable("PATH"), fs::read_symlink(kSelf, ignored).parent_path().string(), variable("PYTHON_EXEC"),
-                    kind_of_file};
+  const std::string self = own_binary();
+  SearchContext out{variable("PATH"), self.substr(0, self.rfind('/')), variable("PYTHON_EXEC"), kind_of_file};
   out.called = path_called;
   out.variable = variable;
   out.first_bytes = [](const std::string& path) { return agent::beginning_of_file(path, kFirstBytes); };

@@ -49,7 +49,8 @@ std::string step_of(const std::map<std::string, std::string>& environment) {
 SchedulerValues scheduler_values(const SchedulerInputs& inputs) {
   Proposals proposals(inputs);
   const bool slurm(proposals.variable("SLURM_JOB_ID")), kubernetes(proposals.variable("JOB_COMPLETION_INDEX"));
-  if (switched_off(inputs) || proposals.variable(kWorkerMark)) return {};
+  const bool mpi(proposals.variable("OMPI_COMM_WORLD_SIZE"));
+  if ((!slurm && !kubernetes && !mpi) || switched_off(inputs) || proposals.variable(kWorkerMark)) return {};
   if (slurm)
     propose_slurm(proposals);
   else if (kubernetes)

@@ -35,6 +35,7 @@ TEST_CASE("the status of a job, for people", "[status]") {
   waits.snapshot_step = 40;
   waits.snapshot_age = 12s;
   answer.nodes = {{.name = "n0", .step_us = 312'500, .ranks = {waits, rank(1, Activity::compute, 3100ms)}}};
+  answer.nodes[0].ranks[1].processors = 1.504;
   CHECK(shown(answer) ==
         "id:         mnist\n"
         "state:      running for 2 min 5 s, round 3\n"
@@ -47,9 +48,9 @@ TEST_CASE("the status of a job, for people", "[status]") {
         "waits for:  rank 1 has computed for 3.1 s, after step 41; 1 rank waits\n"
         "slow:       rank 1 computes 1.6x slower than the median\n"
         "\n"
-        "RANK  NODE  DOES          SINCE  STEP  MEMORY\n"
-        "0     n0    wait (grads)  2.0 s  41    300 MiB\n"
-        "1     n0    compute       3.1 s  41    300 MiB\n");
+        "RANK  NODE  DOES          SINCE  STEP  CPU   MEMORY\n"
+        "0     n0    wait (grads)  2.0 s  41    -     300 MiB\n"
+        "1     n0    compute       3.1 s  41    150%  300 MiB\n");
 }
 
 TEST_CASE("a node that cannot reach the coordinator shows what it knows itself", "[status]") {

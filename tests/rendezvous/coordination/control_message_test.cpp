@@ -157,8 +157,8 @@ TEST_CASE("what the coordinator says arrives as it was said", "[control]") {
 }
 
 TEST_CASE("the pace of workers arrives in few bytes", "[control]") {
-  const RankView rank{3,    Activity::wait, "grads", 41, 2100ms, 40,   12s,  50 << 20, 900,  0.1,
-                      5000, 1 << 30,        1s,      2s, 3s,     4711, true, true,     "rpc"};
+  const RankView rank{3,   Activity::wait, "grads", 41, 2100ms, 40, 12s,  50 << 20, 900,  0.1,  5000, 1 << 30,
+                      1.5, true,           true,    1s, 2s,     3s, 4711, true,     true, "rpc"};
   const NodeReport report{4, 1, "gpu-7", 312'500, {rank, {}}, {}, 2};
   const NodeStatus status = sent_by_agent(NodeStatus{1, 9, 2, report});
   CHECK(status.node == 77);
