@@ -274,7 +274,8 @@ TEST_CASE("ranks that mpirun or srun started are one training", "[train]") {
 
 TEST_CASE("ranks whose lines nobody reads any more end as a rank alone does", "[train]") {
   const TempFolder folder;
-  const Words job = under_ddprun({"--nproc-per-node=2"}, train_with({"1000000", "1000000", "--snapshot", folder / "run.pt"}));
+  const Words job =
+      under_ddprun({"--nproc-per-node=2"}, train_with({"1000000", "1000000", "--snapshot", folder / "run.pt"}));
   const Ended ended =
       test::run(with({"bash", "-c", "\"$@\" | head -n 1; exit ${PIPESTATUS[0]}", "sh"}, job), 120s, kOneThread);
   CHECK(ended == exited(128 + SIGPIPE));
