@@ -19,6 +19,9 @@
 namespace ddprun::agent {
 namespace {
 
+// The page's `inferred`: by watch() in the script, by --watch=see and by --watch.
+constexpr std::uint32_t kByWatch = 1, kByWatchToSee = 2, kByWatchToAct = 3;
+
 constexpr int kReads = 4;                 // a record that changes during this many reads keeps its last value
 constexpr unsigned kNoExecSeal = 0x0008;  // MFD_NOEXEC_SEAL, Linux 6.3: some hosts require it
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;  // no worker can truncate the page while we use it
@@ -179,8 +182,8 @@ Progress ChannelPage::progress(TimePoint now) {
   out.loss = loss_;
   out.total_steps = total_steps_;
   const std::uint32_t inferred = __atomic_load_n(&page_->inferred, __ATOMIC_RELAXED);
-  out.inferred = inferred == 1 || inferred == 2;
-  out.only_seen = inferred == 2;
+  out.inferred = inferred >= kByWatch && inferred <= kByWatchToAct;
+  out.only_seen = inferred == kByWatchToSee;
   return out;
 }
 
@@ -226,7 +229,10 @@ bool ChannelPage::seat(const std::vector<std::string>& environment, TimePoint no
 bool ChannelPage::attached() const { return __atomic_load_n(&page_->attached, __ATOMIC_ACQUIRE) != 0; }
 
 // A main thread's id is its process's.
+// A script that does not know of the channel is stopped as any: Ctrl-C is SIGINT, and its wrapper is the rank.
 pid_t ChannelPage::owner() const {
+  if (const auto by = __atomic_load_n(&page_->inferred, __ATOMIC_RELAXED); by == kByWatchToSee || by == kByWatchToAct)
+    return 0;
   const std::uint32_t* const word = owner_word(*page_);
   return word ? static_cast<pid_t>(__atomic_load_n(word, __ATOMIC_ACQUIRE) & FUTEX_TID_MASK) : 0;
 }

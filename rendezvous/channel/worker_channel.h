@@ -154,8 +154,9 @@ struct ddprun_channel_page {
   uint32_t attached;    /* counts the calls of attach that took the lock; a futex */
   uint32_t lock_offset; /* from the page's start to the lock's word with its owner's thread id; 0: never taken */
   uint32_t notices;     /* counts the calls of notice; a futex */
-  uint32_t inferred; /* 1: phases and beats are inferred, as by Python's watch(): a pause between them may be anything;
-                        2: and for people only, as by ddprun --watch=see: nothing is decided by them */
+  /* 1: phases and beats are inferred, as by Python's watch(): a pause between them may be anything. 3: and the program
+   * knows nothing of it, as under ddprun --watch. 2: and nothing is decided by them, as under --watch=see. */
+  uint32_t inferred;
   uint32_t unused1[12];
   char lock[128]; /* a robust pthread_mutex_t, held by the worker's main thread as long as it lives */
   struct ddprun_channel_record step;       /* the step's number; steps reported since the page was made */

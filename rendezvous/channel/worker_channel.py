@@ -738,7 +738,7 @@ class _Watch:
         self.replaced = set()
         self.models = weakref.WeakSet()
         self.off = False             # the script reports by itself
-        self.unasked = 0             # of ddprun --watch: the page's `inferred`, 2 for people only; 0: the script has asked
+        self.unasked = 0             # of ddprun --watch: the page's `inferred`; 0: the script has asked
         self.optimizer = self.other = None  # whose steps count there, and the last other one
         self.finds_model = None      # a hook on all modules, until the first one that trains
         self.has_model = True
@@ -784,7 +784,10 @@ class _Watch:
                 struct.pack_into("I", _page, _INFERRED, 0)
 
     def first_step_without_model(self):
-        if not self.unasked or threading.get_ident() != self.thread or not _attach():
+        if not self.unasked or threading.get_ident() != self.thread:
+            return
+        if not _attach():
+            self.unasked = 0  # a child of the rank
             return
         self.begin()
         self.replace_collectives()
@@ -956,7 +959,7 @@ def _tensors(value, kind):
 def _watch_all(mode):
     """By ddprun --watch, when torch has been imported."""
     if _page is None and _VARIABLE in os.environ:
-        _watch.begin_unasked({"see": 2, "act": 1}[mode])
+        _watch.begin_unasked({"see": 2, "act": 3}[mode])
 
 
 _watch = _Watch()

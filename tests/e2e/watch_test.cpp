@@ -42,8 +42,7 @@ TEST_CASE("a script without a line of code is seen, and computes the same bits",
     job.wait_for_output(kinds.back() + " 1", kTorchLimit);
     const auto live = live_of("unwatched");
     INFO(live.dump(2));
-    CHECK(live["step"] ==
-          (kinds.size() == 2 ? 80 : 40));
+    CHECK(live["step"] == (kinds.size() == 2 ? 80 : 40));
     for (const auto& rank : live["ranks"]) CHECK(rank["compute_seconds"] > 0);
     CHECK(live["time"]["useful_share"].is_number());
     if (kinds.size() == 1) {  // nothing is decided by what is only seen: as without it
@@ -58,6 +57,26 @@ TEST_CASE("a script without a line of code is seen, and computes the same bits",
     fs::remove(folder / "go");
   }
   CHECK(lines(out) == lines(off.out));
+}
+
+TEST_CASE("Ctrl-C is KeyboardInterrupt for a script that --watch watches", "[hang]") {
+  const TempFolder folder;
+  const std::string script = folder.write("script.py",
+                                          "import time, torch\n"
+                                          "model = torch.nn.Linear(2, 2)\n"
+                                          "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+                                          "try:\n"
+                                          "  for step in range(10**6):\n"
+                                          "    model(torch.ones(1, 2)).sum().backward()\n"
+                                          "    optimizer.step()\n"
+                                          "    time.sleep(0.01)\n"
+                                          "    if step == 3: print('up', flush=True)\n"
+                                          "except KeyboardInterrupt: print('interrupted', flush=True)\n");
+  Command job({ddprun_program(), "--nproc-per-node=2", "--watch", script}, in(folder));
+  job.wait_for_output("up[^$]*up", kTorchLimit);
+  job.kill(SIGINT);
+  CHECK(job.wait_exit(kTorchLimit) == exited(130));
+  CHECK(count(job.out(), "interrupted") == 2);
 }
 
 TEST_CASE("a script that uses the channel itself is left alone by --watch", "[hang]") {

@@ -484,7 +484,8 @@ TEST_CASE("what is typed for torchrun on one machine is right", "[config]") {
     CHECK(problems(parsed(words), kMachine).empty());
 }
 
-TEST_CASE("--watch takes a mode behind '=' and no other word, and puts its module before the user's path", "[cli]") {
+TEST_CASE("option --watch takes a mode behind '=' and no other word, and puts its module before the user's path",
+          "[cli]") {
   const auto watched = [](const Words& words, const Environment& environment = {}) {
     const HostInfo host{"host", "", environment, "/share/python", {}};
     return job_options(parsed(words), kMachine, {"/bin/p", {"p"}, false}, "run", host).command.inherited;

@@ -207,6 +207,14 @@ TEST_CASE("a limit by hand counts for inferred phases as it is", "[hang]") {
   CHECK(job.watch.patience(0, false) == 5s);
 }
 
+TEST_CASE("what is only seen is named and never ended, whatever the limit", "[hang]") {
+  Watched job(by_hand(Activity::compute, 5s));
+  job.sight.inferred = job.sight.only_seen = true;
+  job.train(12, 5ms, 90ms, 5ms);
+  CHECK(job.found_after(Activity::compute) == 5s);
+  CHECK_FALSE(job.watch.patience(0, false));
+}
+
 TEST_CASE("a worker that waited for a processor is never younger than now", "[hang]") {
   Watched job;
   job.train(12, 5ms, 90ms, 5ms);
