@@ -1,4 +1,5 @@
 // How a worker's failure, a round and the job end on this node.
+#include <algorithm>
 #include <csignal>
 #include <memory>
 #include <utility>
@@ -18,7 +19,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kDrainEvery{20};
 constexpr milliseconds kDrainLimit{2'000};       // a console that accepts nothing for this long is stuck
-constexpr milliseconds kSameFailureWait{1'000};  // nothing is started again, so nobody waits for it
+constexpr milliseconds kSameFailureWait{1'000};  // another start would only repeat it, so nobody waits for one
 
 }  // namespace
 
@@ -92,7 +93,8 @@ void Agent::signal_workers(const SignalWorkers& order) {
   if (so_far.progressed.value_or(so_far.lived)) return send_signal(order);
   asio::post(io_, [this, then, round = round_.seat()->round] {  // the failure has been reported
     if (!tell_.failures().none_can_begin(round)) return void(then());
-    const auto timer = std::make_shared<asio::steady_timer>(io_, kSameFailureWait);
+    const auto timer =
+        std::make_shared<asio::steady_timer>(io_, std::min<Duration>(kSameFailureWait, options_.stop.stop_grace / 4));
     timer->async_wait([timer, then](std::error_code) { then(); });
   });
 }

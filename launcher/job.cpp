@@ -29,22 +29,28 @@ std::optional<int> omp_threads(const Config& config, const Machine& machine, int
 }
 
 // What workers inherit: ddprun's own environment without the job's secret, plus the configuration file's variables.
+// Of a ddprun that a worker of another one has started, the outer one's entries go first.
+void add_python_folder(const Config& config, const std::string& folder, agent::Environment& out) {
+  const std::string watch = folder + "/ddprun/_watch";
+  if (out.erase("DDPRUN_WATCH") != 0 && out["PYTHONPATH"].starts_with(watch + ":"))
+    out["PYTHONPATH"].erase(0, watch.size() + 1);
+  if (folder.empty() && config.watch != WatchMode::off)
+    throw UsageError("cannot watch Python scripts (--watch)", "share/ddprun/python is not beside this ddprun",
+                     "Install ddprun with its files, as by cmake --install or its wheel.");
+  if (folder.empty()) return;
+  std::string& path = out["PYTHONPATH"];
+  const bool has_it = path == folder || path.ends_with(":" + folder);
+  if (!has_it) path += (path.empty() ? "" : ":") + folder;  // after the user's own, which thereby stay as they are
+  if (config.watch == WatchMode::off) return;
+  out["DDPRUN_WATCH"] = config.watch == WatchMode::see ? "see" : "act";
+  path = watch + ":" + path;  // first: one sitecustomize is imported, and ours goes on with the other
+}
+
 agent::Environment inherited(const Config& config, const HostInfo& host) {
   agent::Environment out = host.environment;
   out.erase(rendezvous::kTokenVariable);
   for (const auto& [name, value] : config.env) out[name] = value;
-  if (config.watch != WatchMode::off) {
-    if (host.python_folder.empty())
-      throw UsageError("cannot watch Python scripts (--watch)", "share/ddprun/python is not beside this ddprun",
-                       "Install ddprun with its files, as by cmake --install or its wheel.");
-    out["DDPRUN_WATCH"] = config.watch == WatchMode::see ? "see" : "act";
-    std::string& path = out["PYTHONPATH"];  // first: one sitecustomize is imported, and ours goes on with the other
-    path = host.python_folder + "/ddprun/_watch" + (path.empty() ? "" : ":") + path;
-  }
-  if (!host.python_folder.empty()) {  // after the user's own, which thereby stay as they are
-    std::string& path = out["PYTHONPATH"];
-    path += (path.empty() ? "" : ":") + host.python_folder;
-  }
+  add_python_folder(config, host.python_folder, out);
   return out;
 }
 
@@ -211,11 +217,14 @@ std::string watch_problem(const Config& config, const Program& program) {
   const std::string name = argv.empty() ? "" : std::filesystem::path(argv.front()).filename().string();
   if (!name.starts_with("python")) return {};
   for (auto word = argv.begin() + 1; word != argv.end() && word->size() > 1 && word->front() == '-'; ++word) {
-    if (word->starts_with("--") || *word == "-m" || *word == "-c") break;
-    if (const auto letter = word->find_first_of("IES", 1); letter != word->npos)
-      return std::string("python -") + (*word)[letter] + " keeps out what --watch adds: nothing of this script is seen";
-    if (word->ends_with('W') || word->ends_with('X')) ++word;
-    if (word == argv.end()) break;
+    for (auto letter = word->begin() + 1; letter != word->end(); ++letter) {
+      if (*letter == 'm' || *letter == 'c' || *letter == '-') return {};
+      if (*letter == 'I' || *letter == 'E' || *letter == 'S')
+        return std::string("python -") + *letter + " keeps out what --watch adds: nothing of this script is seen";
+      if (*letter != 'W' && *letter != 'X') continue;
+      if (letter + 1 == word->end() && word + 1 != argv.end()) ++word;  // its value is the next word
+      break;
+    }
   }
   return {};
 }

@@ -17,7 +17,7 @@ struct UseSample {
   TimePoint at;
   double cpu_s = 0;          // since their start
   double bytes = 0;          // read and written
-  std::uint64_t memory = 0;  // resident
+  std::uint64_t memory = 0;  // resident, of the largest of them
 };
 
 struct WorkerUse {

@@ -1,5 +1,6 @@
 #include "agent/hang/use_watch.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -49,7 +50,7 @@ UseSample use_sample(pid_t worker) {
     const auto stat = task_stat(one);
     if (!stat) continue;
     sample.cpu_s += stat->cpu_s;
-    sample.memory += stat->resident_bytes;
+    sample.memory = std::max<std::uint64_t>(sample.memory, stat->resident_bytes);  // forks share most of it
   }
   return sample;
 }

@@ -161,7 +161,7 @@ void write_ranks(const std::vector<Labelled>& ranks, MetricSink& to) {
                 [](const RankView& rank) {
                   return rank.samples_per_second > 0 ? std::optional<double>(rank.samples_per_second) : std::nullopt;
                 });
-  write_by_rank("ddprun_worker_rss_bytes", "Resident memory of the rank's process.", ranks, to,
+  write_by_rank("ddprun_worker_rss_bytes", "Resident memory of the largest of the rank's processes.", ranks, to,
                 [](const RankView& rank) {
                   return rank.memory > 0 ? std::optional(static_cast<double>(rank.memory)) : std::nullopt;
                 });

@@ -16,20 +16,23 @@ bool switched_off(const SchedulerInputs& inputs) {
   return setting && setting->text == "none";
 }
 
-// They know nothing of each other, and would write the same files.
+// They know nothing of each other, and would write the same files. The first one of a machine goes on: it may be the
+// only one, in a shell below mpirun.
 void find_several_jobs(Proposals& proposals) {
   const std::string tasks = proposals.variable("OMPI_COMM_WORLD_SIZE").value;
-  const std::string here = proposals.variable("OMPI_COMM_WORLD_LOCAL_SIZE").value;
-  const bool meant = proposals.given("nnodes") || proposals.standalone() || proposals.several_nodes();
-  if (tasks.empty() || tasks == "1" || meant) return;
-  const std::string found = "mpirun has started ddprun " + tasks + " times, ";
+  const std::string here = proposals.variable("OMPI_COMM_WORLD_LOCAL_RANK").value;
+  bool meant = tasks == "1" || proposals.standalone();
+  for (const char* const option : {"nnodes", "master-addr", "master-port", "rdzv-endpoint", "rdzv-id"})
+    meant = meant || proposals.given(option);
+  if (meant) return;
+  const std::string found = "this is one of " + tasks + " tasks of mpirun, ";
   const std::string way_out = "; --standalone says that several jobs are meant";
-  if (!here.empty() && here != "1")
-    proposals.values.mistakes.push_back(found + here +
-                                        " of them on this machine, each for a job of its own: start it " +
-                                        "once, without mpirun, with the number of ranks as --nproc-per-node" + way_out);
+  if (!here.empty() && here != "0")
+    proposals.values.mistakes.push_back(found +
+                                        "and the first one on this machine is a job already: start ddprun once, " +
+                                        "without mpirun, with the number of ranks as --nproc-per-node" + way_out);
   else if (proposals.variable("OMPI_COMM_WORLD_RANK").value == "0")
-    proposals.values.warnings.push_back(found + "and each is a job of its own: for one job give each --nnodes=" +
+    proposals.values.warnings.push_back(found + "and each ddprun is a job of its own: for one job give each --nnodes=" +
                                         tasks + ", --node-rank and --master-addr" + way_out);
 }
 

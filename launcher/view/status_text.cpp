@@ -47,8 +47,14 @@ std::string nodes_text(const json& nodes) {
   return out;
 }
 
+bool all_are_silent(const json& ranks) {
+  return !ranks.empty() &&
+         std::all_of(ranks.begin(), ranks.end(), [](const json& rank) { return rank.value("silent", false); });
+}
+
 std::string step_text(const json& live) {
-  if (live["step"].is_null()) return "";
+  if (live["step"].is_null())
+    return all_are_silent(live["ranks"]) ? "not told; of a Python script ddprun --watch=see tells steps and hangs" : "";
   std::string out = live["step"].dump();
   if (const json& total = live.value("total_steps", json()); total.is_number()) out += " of " + total.dump();
   if (const json& rate = live["steps_per_second"]; !rate.is_null())

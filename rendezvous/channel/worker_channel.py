@@ -107,6 +107,8 @@ def attach():
 def _attach():
     if _page is None:
         _map()
+        if _page is not None:
+            struct.pack_into("I", _page, _INFERRED, 0)
     if _page is not None:  # the agent, and what it starts, may read this process, to print its stacks if it hangs
         ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(os.getppid()), *[ctypes.c_ulong()] * 3)
     if _page is not None and _thread_id() == os.getpid() and not _take_lock():
@@ -571,6 +573,11 @@ def _detach():
     _page = _words = _library_beat = _library_step = None
 
 
+def _after_fork():
+    _watch.unasked = 0
+    _detach()
+
+
 def _thread_id():
     return threading.get_native_id()
 
@@ -610,7 +617,7 @@ def _add(counter):
     ctypes.CDLL(None).syscall(ctypes.c_long(_SYS_FUTEX), _at(counter), _FUTEX_WAKE, 0x7FFFFFFF, None, None, 0)
 
 
-os.register_at_fork(after_in_child=_detach)
+os.register_at_fork(after_in_child=_after_fork)
 
 # What each kind adds to (_MIX ^ first) * _MIX_TWICE, where `first` is the number of waits without a kind.
 _MIXED_KINDS = tuple(((_MIX ^ kind) - _MIX) * _MIX_TWICE & _MASK for kind in (NONE, LOAD, COMPUTE, WAIT))
@@ -636,28 +643,32 @@ def watch(model, collectives=True, saves=True):
     reported where the script waits for the GPU. A model that is pickled as a whole keeps its hooks: where it is loaded,
     this file has to be importable. PyTorch 2.3 or later.
     """
-    return _watch_model(model, collectives, saves) if attach() else model
+    if attach():
+        _watch.collectives, _watch.saves = collectives, saves
+        _watch_model(model)
+    return model
 
 
-def _watch_model(model, collectives=True, saves=True):
+def _watch_model(model):
     from torch.nn.parallel import DistributedDataParallel
     _watch.begin()
-    if model in _watch.models:
-        return model
-    _watch.models.add(model)
-    if collectives:
-        _watch.replace_collectives()
-    if saves:
-        _watch.replace_save()
     parallel = getattr(model, "_orig_mod", model)  # torch.compile() holds it there
+    if parallel in _watch.models:
+        return model
+    _watch.models.add(parallel)
+    if _watch.collectives:
+        _watch.replace_collectives()
+    if _watch.saves:
+        _watch.replace_save()
+    hook = _Unasked if _watch.unasked else lambda hook, _=None: hook
     if not isinstance(parallel, DistributedDataParallel):
-        model.register_forward_pre_hook(_watch.before_forward, prepend=True)
+        model.register_forward_pre_hook(hook(_watch.before_forward), prepend=True)
         return model
     if parallel.find_unused_parameters or parallel.static_graph:
-        model.register_forward_pre_hook(_watch.before_forward, prepend=True)
-        model.register_forward_hook(_watch.after_forward)
+        model.register_forward_pre_hook(hook(_watch.before_forward), prepend=True)
+        model.register_forward_hook(hook(_watch.after_forward, (contextlib.nullcontext(), "__exit__")))
     else:
-        model.register_forward_pre_hook(_ParallelForward(), prepend=True)
+        model.register_forward_pre_hook(hook(_ParallelForward()), prepend=True)
     if parallel is model and not hasattr(model.module, "_orig_mod"):
         model.module.register_forward_pre_hook(_InnerForward(), prepend=True)
     return model
@@ -710,6 +721,23 @@ class _ParallelForward:
         return _ParallelForward, ()
 
 
+class _Unasked:
+    """A hook of ddprun --watch. A model that is pickled leaves it behind, since nobody expects it where the model is loaded:
+    `left` does nothing there. One that is copied has it, too."""
+
+    def __init__(self, hook, left=({}, "get")):
+        self.hook, self.left = hook, left
+
+    def __call__(self, *args):
+        return self.hook(*args)
+
+    def __deepcopy__(self, memo):
+        return _Unasked(_ParallelForward() if isinstance(self.hook, _ParallelForward) else self.hook, self.left)
+
+    def __reduce__(self):
+        return getattr, self.left
+
+
 class _InnerForward:
     """Before the forward pass of a module within DistributedDataParallel, which a rank may evaluate by itself."""
 
@@ -737,6 +765,7 @@ class _Watch:
         self.before_gradients = NONE
         self.replaced = set()
         self.models = weakref.WeakSet()
+        self.collectives = self.saves = True
         self.off = False             # the script reports by itself
         self.unasked = 0             # of ddprun --watch: the page's `inferred`; 0: the script has asked
         self.optimizer = self.other = None  # whose steps count there, and the last other one
@@ -770,10 +799,37 @@ class _Watch:
         @functools.wraps(original)
         def construct(parallel, *args, **options):
             original(parallel, *args, **options)
-            if self.unasked and threading.get_ident() == self.thread and _attach():
-                self.stop_finding()
-                _watch_model(parallel)
+            if self.unasked:
+                self.carefully(self.found_parallel, parallel)
         DistributedDataParallel.__init__ = construct
+
+    def carefully(self, do, *args):
+        """The script is what counts: it gets no exception of ours."""
+        try:
+            do(*args)
+        except Exception as error:
+            self.unasked, self.off = 0, True
+            self.stop_finding()
+            if os.environ.get("RANK") == "0":
+                sys.stderr.write(f"ddprun: --watch sees no more of this script: {type(error).__name__}: {error}\n")
+
+    def attach_unasked(self):
+        if threading.get_ident() != self.thread:
+            return False
+        if _page is None:
+            _map()
+            if _page is None or struct.unpack_from("I", _page, _ATTACHED)[0] != 0:  # by C++, or a copy of this file
+                self.unasked = 0
+                _detach()
+                return False
+        if not _attach():
+            self.unasked = 0
+        return self.unasked != 0
+
+    def found_parallel(self, parallel):
+        if self.attach_unasked():
+            self.stop_finding()
+            _watch_model(parallel)
 
     def leave_to_script(self):
         """It uses the channel itself: what it does not ask for is not watched."""
@@ -784,10 +840,7 @@ class _Watch:
                 struct.pack_into("I", _page, _INFERRED, 0)
 
     def first_step_without_model(self):
-        if not self.unasked or threading.get_ident() != self.thread:
-            return
-        if not _attach():
-            self.unasked = 0  # a child of the rank
+        if not self.attach_unasked():
             return
         self.begin()
         self.replace_collectives()
@@ -797,11 +850,13 @@ class _Watch:
         phase(TRAINING)
 
     def found_model(self, module, inputs):
-        if self.torch.compiler.is_compiling() or not self.trains(module):
-            return
+        if not self.torch.compiler.is_compiling() and self.trains(module):
+            self.carefully(self.use_model, module, inputs)
+
+    def use_model(self, module, inputs):
         self.stop_finding()
+        module.register_forward_pre_hook(_Unasked(self.before_forward), prepend=True)
         self.has_model = True
-        module.register_forward_pre_hook(self.before_forward, prepend=True)
         self.before_forward(module, inputs)
 
     def stop_finding(self):
@@ -813,8 +868,8 @@ class _Watch:
         return module.training and self.torch.is_grad_enabled()
 
     def before_forward(self, module, inputs):
-        if self.torch.compiler.is_compiling() or _words is None or self.off:
-            return
+        if self.torch is None or self.torch.compiler.is_compiling() or _words is None or self.off:
+            return  # in a process that has loaded the model, in a graph that is being made, in one that is not watched
         if not self.trains(module):
             if _words[_PHASE] != EVALUATING:
                 phase(EVALUATING)
@@ -856,10 +911,13 @@ class _Watch:
         self.torch.autograd.Variable._execution_engine.queue_callback(callback)
 
     def after_optimizer(self, optimizer, inputs, options):
-        if _words is None:
-            self.first_step_without_model()
+        if _words is None and self.unasked:
+            self.carefully(self.first_step_without_model)
         if _words is None or self.off:
             return
+        if self.unasked and struct.unpack_from("I", _page, _INFERRED)[0] != self.unasked:
+            self.unasked, self.off = 0, True  # the script reports by a copy of this file
+            return self.stop_finding()
         # A compiled model does not tell when it trains.
         done = self.counts(optimizer) if self.unasked else self.trained
         if done and not _script_steps:
@@ -907,7 +965,7 @@ class _Watch:
         asynchronous = parameters.index("async_op") if "async_op" in parameters else len(parameters)
 
         def wait_in(*args, **options):
-            if not self.reports_here() or options.get("async_op") or args[asynchronous:asynchronous + 1] == (True,):
+            if not self.collectives or not self.reports_here() or options.get("async_op") or args[asynchronous:asynchronous + 1] == (True,):
                 return function(*args, **options)
             before = begin_wait(name)
             try:
@@ -918,7 +976,7 @@ class _Watch:
 
     def loading(self, function):
         def load(iterator):
-            if not self.reports_here() or _words[_BEAT] & 0xFF != COMPUTE:
+            if not self.collectives or not self.reports_here() or _words[_BEAT] & 0xFF != COMPUTE:
                 return function(iterator)
             beat(LOAD)
             try:
@@ -929,7 +987,7 @@ class _Watch:
 
     def saving(self, function):
         def save(*args, **options):
-            if not self.reports_here() or _words[_BEAT] & 0xFF == WAIT:
+            if not self.saves or not self.reports_here() or _words[_BEAT] & 0xFF == WAIT:
                 return function(*args, **options)
             doing, before = _words[_PHASE], _words[_BEAT] & 0xFF
             phase(SAVING)

@@ -85,7 +85,7 @@ struct RankView {
   int samples_per_second = 0;                     // 0: not reported
   std::optional<double> loss = {};                // the last training loss that it has reported
   std::optional<std::uint64_t> total_steps = {};  // the number of the step that is to be the last one
-  std::uint64_t memory = 0;                       // resident bytes, with all that it has started; 0: not known
+  std::uint64_t memory = 0;                       // resident bytes of the largest of its processes; 0: not known
   std::optional<double> processors = {};          // that it uses, with all that it has started
   bool silent = false;                            // it runs, and has never reported anything
   bool still = false;                             // it is silent, and nothing of it moves: `age` is how long

@@ -146,12 +146,13 @@ TEST_CASE("a large worker that ends well raises no alarm", "[channel][release-on
 TEST_CASE("every Python worker can import the channel, by both its names, and a PYTHONPATH stays first",
           "[channel][fast]") {
   const TempFolder folder;
-  const std::string script =
-      folder.write("script.py",
-                   "import os, ddprun, worker_channel\n"
-                   "from ddprun import channel\n"
-                   "assert channel.attach() and channel._library_beat and worker_channel is channel\n"
-                   "print(os.environ['PYTHONPATH'].split(':')[0], ddprun.__version__, ddprun.launch)\n");
+  const std::string script = folder.write(
+      "script.py",
+      "import os, ddprun, worker_channel\n"
+      "from ddprun import channel\n"
+      "assert channel.attach() and channel._library_beat and worker_channel is channel\n"
+      "assert channel._watch.before_forward(None, ()) is None  # of a model that another process has watched\n"
+      "print(os.environ['PYTHONPATH'].split(':')[0], ddprun.__version__, ddprun.launch)\n");
   const std::string before = GENERATE("", "/elsewhere");
   const Ended end = run({ddprun_program(), "--no-python", "sh", "-c", "python3 " + script + "; true"}, kLimit,
                         {.env = {{"PYTHONPATH", before.empty() ? std::nullopt : std::optional(before)}}});
@@ -174,6 +175,8 @@ TEST_CASE("what --watch adds to Python waits for torch, and leaves the user's ow
       "child = 'import sys, sitecustomize; print(sitecustomize.own, [type(f).__name__ for f in sys.meta_path])'\n"
       "out = subprocess.check_output([sys.executable, '-c', child], text=True)\n"
       "assert out.startswith('True') and '_Waits' not in out\n"
+      "import importlib.util\n"
+      "assert importlib.util.find_spec('torch') and waits()\n"
       "import torch\n"
       "assert torch.fake and torch.__spec__.loader.get_source('torch') and not waits()\n"
       "print('well')\n");

@@ -53,6 +53,18 @@ TEST_CASE("the status of a job, for people", "[status]") {
         "1     n0    compute       3.1 s  41    150%  300 MiB\n");
 }
 
+TEST_CASE("of ranks that report nothing it is said how to see more", "[status]") {
+  StatusAnswer answer{.job = JobView{.phase = JobPhase::running, .round = 1}};
+  RankView silent = rank(0, Activity::start, 60s);
+  silent.step.reset();
+  silent.silent = true;
+  answer.nodes = {{.name = "n0", .ranks = {silent}}};
+  CHECK(has(shown(answer), "step:       not told; of a Python script ddprun --watch=see tells steps and hangs\n"));
+  CHECK(has(shown(answer), "0     n0    runs"));
+  answer.nodes[0].ranks[0].silent = false;
+  CHECK_FALSE(has(shown(answer), "--watch"));
+}
+
 TEST_CASE("a node that cannot reach the coordinator shows what it knows itself", "[status]") {
   StatusAnswer answer{.problem = "the coordinator is out of reach now"};
   answer.nodes = {{.name = "n0", .ranks = {rank(0, Activity::save, 100ms)}}};

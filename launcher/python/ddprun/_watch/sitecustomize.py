@@ -25,23 +25,25 @@ def _watch():
 
 class _Waits:
     """A finder that finds nothing itself: it has torch's loader say when it is done."""
+    asks = False
 
     def find_spec(self, name, path=None, target=None):
-        if name != "torch":
+        if name != "torch" or self.asks:
             return None
-        sys.meta_path.remove(self)
-        for finder in sys.meta_path:
-            spec = getattr(finder, "find_spec", lambda *_: None)(name, path, target)
-            if spec is not None:
-                break
-        else:
-            return None
-        execute = getattr(spec.loader, "exec_module", None)
+        self.asks = True
+        try:
+            specs = (finder.find_spec(name, path, target) for finder in sys.meta_path if hasattr(finder, "find_spec"))
+            spec = next((spec for spec in specs if spec is not None), None)
+        finally:
+            self.asks = False
+        execute = getattr(spec and spec.loader, "exec_module", None)
         if execute is not None:
             def exec_module(module):
                 del spec.loader.exec_module
                 execute(module)
-                _watch()
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
+                    _watch()
             spec.loader.exec_module = exec_module
         return spec
 
