@@ -116,6 +116,8 @@ def variable(run: Run, name: str, value: str) -> str:
         return "<free>"
     if name == "TORCHELASTIC_ERROR_FILE" and value:
         return of_worker(plain(run, value))
+    if name == "PYTHONPATH" and value.endswith("/share/ddprun/python"):
+        return "<python package>"
     return {"DDPRUN_JOB": "<cookie>", "DDPRUN_CHANNEL_FD": "<channel>"}.get(name) or plain(run, value)
 
 

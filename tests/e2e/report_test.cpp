@@ -53,14 +53,14 @@ std::string timer_script(const std::string& signal, const std::string& before = 
 TEST_CASE("the report names rank, host, time, end and last lines, and tells followers from those ddprun stopped",
           "[fast]") {
   const TempFolder folder;
-  const Ended ended =
-      run(job({"--nproc_per_node=4", "--max-restarts=0", "--log-dir=logs"},
-              {"sh", "-c",
-               "case $RANK in "
-               "1) for i in $(seq 1 30); do echo line $i >&2; done; until [ -e ready ]; do :; done; exit 7;; "
-               "2) trap 'exit 5' TERM; touch ready; while :; do sleep 0.05; done;; "
-               "*) sleep 60;; esac"}),
-          kLimit, {.cwd = folder.path()});
+  const Ended ended = run(job({"--nproc_per_node=4", "--max-restarts=0", "--log-dir=logs"},
+                              {"sh", "-c",
+                               "case $RANK in "
+                               "1) for i in $(seq 1 30); do echo line $i >&2; done; "
+                               "until [ -e up0 ] && [ -e up2 ] && [ -e up3 ]; do :; done; exit 7;; "
+                               "2) trap 'exit 5' TERM; touch up2; while :; do sleep 0.05; done;; "
+                               "*) touch up$RANK; sleep 60;; esac"}),
+                          kLimit, {.cwd = folder.path()});
   CHECK(ended == exited(1));
   const std::string report = ended.err.substr(ended.err.find("ddprun: the job failed"));
   CHECK(has(report, "ddprun: the job failed: rank 1 (local rank 1) exited with code 7.\n"));
