@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """requeue-loop.sh and the systemd unit, with the real ddprun and train: scripts_test.py DDPRUN"""
-from __future__ import contextlib
-import annotations
+from __future__ import annotations
 
 import configparser
+import contextlib
 import filecmp
 import os
 import shlex
