@@ -60,9 +60,10 @@ std::vector<BelowWrapper> below_wrapper(pid_t pid) {
 
 std::set<pid_t> signal_below(const std::vector<BelowWrapper>& all, int signal, pid_t group) {
   std::set<pid_t> asked;
-  for (const BelowWrapper& one : all)
-    if (group == 0 || getpgid(one.pid) != group)
-      if (ask(one.pid, one.parent, one.passes_on ? SIGCONT : signal) && !one.passes_on) asked.insert(one.pid);
+  for (const BelowWrapper& one : all) {
+    if (group != 0 && getpgid(one.pid) == group) continue;
+    if (ask(one.pid, one.parent, one.passes_on ? SIGCONT : signal) && !one.passes_on) asked.insert(one.pid);
+  }
   return asked;
 }
 
