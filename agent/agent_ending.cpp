@@ -48,7 +48,7 @@ void Agent::report_failure(const ReportFailure& report) {
   const rendezvous::WorkerFailed told =
       tell_.failures().describe(std::move(failure), so_far, watches_.output().finding());
   desk_.failed(told.failure.kind);
-  spare_memory(told.failure, so_far.progressed.value_or(so_far.lived));
+  spare_memory(told.failure, so_far.has_progressed());
   if (tell_.failures().by_lost_reader(told.failure)) return dispatch(Signalled{SIGPIPE});  // as `| head` means it
   if (tell_.failures().by_left_debugger(told.failure)) {  // a restart would only ask again
     tell_.say("rank " + std::to_string(told.failure.rank) + "'s debugger was left: the job ends");
@@ -89,8 +89,7 @@ void Agent::signal_workers(const SignalWorkers& order) {
     return true;
   };
   if (for_a_failure && watches_.hangs().takes_stacks_before(then)) return;
-  const RoundSoFar so_far = for_a_failure ? round_so_far() : RoundSoFar{.lived = true};
-  if (so_far.progressed.value_or(so_far.lived)) return send_signal(order);
+  if (!for_a_failure || round_so_far().has_progressed()) return send_signal(order);
   asio::post(io_, [this, then, round = round_.seat()->round] {  // the failure has been reported
     if (!tell_.failures().none_can_begin(round)) return void(then());
     const auto timer =

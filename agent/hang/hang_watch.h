@@ -33,9 +33,9 @@ namespace ddprun::agent {
 struct WorkerSight {
   rendezvous::Activity activity = rendezvous::Activity::start;
   std::string collective = {};
-  bool beats = false;     // it tells loading, computing and waiting apart
-  bool inferred = false;  // Progress::inferred
-  bool only_seen = false;
+  bool beats = false;      // it tells loading, computing and waiting apart
+  bool inferred = false;   // Progress::inferred
+  bool only_seen = false;  // Progress::only_seen
   std::optional<std::uint64_t> step = {};
   std::uint64_t steps_done = 0;      // in this round
   Duration in_steps = {};            // spent in load, compute and wait in this round

@@ -23,7 +23,7 @@ rendezvous::WorkerFailed Failures::describe(rendezvous::Failure failure, const R
     const MayWait for_the_last_line;
     pipes_.await_end(failure.round, failure.rank, kLastOutputWait);
   }
-  const bool has_progressed = round.progressed.value_or(round.lived);
+  const bool has_progressed = round.has_progressed();
   if (!round.progressed && failure.status.code)
     failure.last_line = last_line_to_compare(pipes_.last_lines(failure.round, failure.rank));
   failure.cannot_begin =

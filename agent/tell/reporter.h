@@ -37,6 +37,8 @@ struct RoundSoFar {
   std::optional<bool> progressed = {};  // WorkerFailed's
   bool lived = false;                   // it has run for long enough to count as progress
   bool nothing_saved = false;           // WorkerChannels'
+
+  bool has_progressed() const { return progressed.value_or(lived); }
 };
 
 struct ReporterOptions {

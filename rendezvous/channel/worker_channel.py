@@ -770,6 +770,7 @@ class _Watch:
         self.unasked = 0             # of ddprun --watch: the page's `inferred`; 0: the script has asked
         self.optimizer = self.other = None  # whose steps count there, and the last other one
         self.finds_model = None      # a hook on all modules, until the first one that trains
+        self.warning = None          # the filter of PyTorch's warning about that hook
         self.has_model = True
 
     def __reduce__(self):  # a model that is pickled or copied has the hooks, too
@@ -845,7 +846,10 @@ class _Watch:
         self.begin()
         self.replace_collectives()
         self.replace_save()
+        import warnings
         from torch.nn.modules.module import register_module_forward_pre_hook
+        warnings.filterwarnings("ignore", "Using `torch.compile.module.` when there are global hooks")  # which is ours
+        self.warning = warnings.filters[0]
         self.finds_model, self.has_model = register_module_forward_pre_hook(self.found_model), False
         phase(TRAINING)
 
@@ -861,8 +865,11 @@ class _Watch:
 
     def stop_finding(self):
         if self.finds_model is not None:
+            import warnings
             self.finds_model.remove()
             self.finds_model = None
+            with contextlib.suppress(ValueError):  # the script may have reset them
+                warnings.filters.remove(self.warning)
 
     def trains(self, module):
         return module.training and self.torch.is_grad_enabled()

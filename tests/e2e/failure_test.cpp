@@ -284,14 +284,23 @@ TEST_CASE("a question that nobody can answer fails the job at once, with its pla
 TEST_CASE("ranks that cannot begin a moment later are told with the first, and one that can does not hold up the end") {
   const TempFolder folder;
   folder.write("late.py",
-               "import os, time\ntime.sleep(0.2 * int(os.environ['RANK']))\n"
-               "if os.environ['RANK'] == os.environ.get('WELL'): time.sleep(600)\nimport nonsuch\n");
-  const auto report = [&](const std::optional<std::string>& well) {
-    const Ended ended =
-        run({kDdprun, "--nproc-per-node=3", "late.py"}, kLimit, {.env = {{"WELL", well}}, .cwd = folder.path()});
+               "import os, signal, time\n"
+               "rank = os.environ['RANK']\n"
+               "signal.signal(signal.SIGTERM, lambda *_: (open('asked', 'w').close(), os._exit(0)))\n"
+               "open('up' + rank, 'w').close()\n"
+               "while not all(os.path.exists('up' + other) for other in '012'): time.sleep(0.01)\n"
+               "while rank == os.environ.get('WELL'): time.sleep(1)\n"
+               "import nonsuch\n");
+  const auto report = [&](const std::optional<std::string>& well, const std::string& grace) {
+    for (const char* const file : {"up0", "up1", "up2", "asked"}) fs::remove(folder / file);
+    const Ended ended = run({kDdprun, "--nproc-per-node=3", "--stop-grace=" + grace, "late.py"}, kLimit,
+                            {.env = {{"WELL", well}}, .cwd = folder.path()});
     CHECK(ended == exited(1));
     return ended.err;
   };
-  CHECK(has(report({}), "all 3 ranks exited with code 1: ModuleNotFoundError"));
-  CHECK(has(report("1"), "ranks 0, 2 exited with code 1: ModuleNotFoundError"));
+  CHECK(has(report({}, "25"), "all 3 ranks exited with code 1: ModuleNotFoundError"));
+  CHECK(has(report("1", "25"), "ranks 0, 2 exited with code 1: ModuleNotFoundError"));
+  CHECK(fs::exists(folder / "asked"));
+  report("1", "900ms");  // which is shorter than what the others are waited for
+  CHECK(fs::exists(folder / "asked"));
 }

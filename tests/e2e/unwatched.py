@@ -2,7 +2,7 @@
 
   unwatched.py KIND...
 
-KIND: plain (a module and two optimizers), ddp, compiled (ddp, by torch.compile), each trained one after the other from the same seed. It
+KIND: plain (a module and two optimizers), graph (plain, by torch.compile), ddp, compiled (ddp, by torch.compile), each trained one after the other from the same seed. It
 prints a hash of the weights of each, then waits for the file "go" before it ends.
 """
 import copy
@@ -23,8 +23,8 @@ STEPS = 40
 
 def model_of(kind):
     net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
-    if kind == "plain":
-        return net
+    if kind in ("plain", "graph"):
+        return torch.compile(net, backend="eager", fullgraph=True) if kind == "graph" else net
     parallel = DistributedDataParallel(net)
     return torch.compile(parallel, backend="eager") if kind == "compiled" else parallel
 
@@ -45,7 +45,7 @@ def train(kind):
         model(torch.ones(1, 8))
     model.train()
     model(torch.ones(1, 8))
-    if kind != "compiled":
+    if kind in ("plain", "ddp"):
         copy.deepcopy(model if kind == "plain" else model.module)(torch.ones(1, 8))
         assert b"ddprun" not in pickle.dumps(model)  # it can be loaded anywhere
     weights = b"".join(parameter.detach().numpy().tobytes() for parameter in model.parameters())

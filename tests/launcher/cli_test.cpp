@@ -499,6 +499,9 @@ TEST_CASE("option --watch takes a mode behind '=' and no other word, and puts it
   const auto seen = watched({"--watch=see", "train.py"}, {{"PYTHONPATH", "/mine"}});
   CHECK(seen.at("PYTHONPATH") == "/share/python/ddprun/_watch:/mine:/share/python");
   CHECK(seen.at("DDPRUN_WATCH") == "see");
+  const auto inner = watched({"train.py"}, seen);  // of a ddprun that a watched worker starts
+  CHECK(inner.at("PYTHONPATH") == "/mine:/share/python");
+  CHECK_FALSE(inner.contains("DDPRUN_WATCH"));
   const HostInfo alone{"host", "", {}, "", {}};
   CHECK_THROWS_WITH(job_options(parsed({"--watch", "x.py"}), kMachine, {"/bin/p", {"p"}, false}, "run", alone),
                     Contains("share/ddprun/python is not beside this ddprun"));
