@@ -1,13 +1,19 @@
 // The table of ddprun's options. To add one: a row in options.cpp and a member in Config.
 #pragma once
+#include <string_view>
+#include <vector>
+
 #include "launcher/settings/option.h"
 
 namespace ddprun::launcher {
 
 const settings::Table& options();
 const settings::Option& option(const char* name);  // a name of the table
-inline const settings::Setting* in_force(const std::vector<settings::Setting>& given, const char* name) {
-  return settings::in_force(given, option(name));
+// `name`: of the table. The few settings are asked, not the table: a launch asks for many that nobody has given.
+inline const settings::Setting* in_force(const std::vector<settings::Setting>& given, std::string_view name) {
+  for (const settings::Setting& setting : given)
+    if (setting.option->name == name) return settings::in_force(given, *setting.option);
+  return nullptr;
 }
 
 }  // namespace ddprun::launcher

@@ -49,7 +49,10 @@ Program with_arguments(const std::string& path, std::vector<std::string> argv, c
   return {path, std::move(argv)};
 }
 
-[[noreturn]] void not_found(const std::string& word) {
+[[noreturn]] void not_found(const std::string& word, const Config& config) {
+  if (config.watch != WatchMode::off && (word == "see" || word == "act" || word == "off"))
+    throw UsageError("cannot start " + word, "it is no program, and --watch takes its mode behind a '='",
+                     "Write --watch=" + word + ".");
   if (word == "-")
     throw UsageError("cannot start -", "a program that comes by stdin reaches one worker only",
                      "Write it into a file.");
@@ -90,7 +93,7 @@ Program find_program(const Config& config, const SearchContext& here) {
   if (!config.no_python && kind.exists && !kind.folder && needs_python(word, kind, here)) return by_python({word});
   if (const auto found = in_path_or_beside(word, here)) return with_arguments(*found, {word}, config);
   if (!config.no_python && is_python_folder(word, here)) return by_python({word});
-  not_found(word);
+  not_found(word, config);
 }
 
 }  // namespace ddprun::launcher

@@ -183,6 +183,11 @@ TEST_CASE("whatever Python runs by its path is given to Python", "[program]") {
   }
   CHECK(refusal(config_of({"-"}), files({})) ==
         "cannot start -: a program that comes by stdin reaches one worker only. Write it into a file.");
+  Config mode = config_of({"see", "job.py"});
+  CHECK_FALSE(refusal(mode, files({})).ends_with("Write --watch=see."));
+  mode.watch = WatchMode::act;
+  CHECK(refusal(mode, files({})).ends_with("Write --watch=see."));
+  CHECK(find_program(mode, files({{"/bin/see", kProgram}})).path == "/bin/see");
 }
 
 TEST_CASE("a file without run permission is a script, also without .py", "[program]") {
