@@ -25,7 +25,7 @@ training step reports, in a third of the time.
 
 A script with PyTorch gets most of it by one line, after its DistributedDataParallel:
 
-    channel.watch(model)                  # reports phases, steps and beats; see there
+    channel.watch(model)                  # reports phases, steps and beats; see there. It needs the package ddprun
 
 Beats tell the culprit of a hang from its victims, and a slow loader from slow computing:
 
@@ -64,7 +64,6 @@ import struct
 import sys
 import threading
 import time
-import weakref
 
 LOADING, JOINING, TRAINING, EVALUATING, SAVING, FINISHING = range(1, 7)
 NONE, LOAD, COMPUTE, WAIT = range(4)  # beats
@@ -640,391 +639,38 @@ def watch(model, collectives=True, saves=True):
       waits. Both are replaced where they are looked up, so call watch() before `from torch.distributed import barrier`.
     - saves: torch.save() is the phase SAVING for its duration.
     Only the calling thread is reported. With NCCL a collective returns once it is enqueued, so the time spent in it is
-    reported where the script waits for the GPU. A model that is pickled as a whole keeps its hooks: where it is loaded,
-    this file has to be importable. PyTorch 2.3 or later.
+    reported where the script waits for the GPU. A model that is pickled leaves the hooks behind. PyTorch 2.3 or later. The
+    rest of it is in the package ddprun, which every worker that ddprun starts can import.
     """
-    if attach():
-        _watch.collectives, _watch.saves = collectives, saves
-        _watch_model(model)
+    if attach() and (watching := _pytorch_watch()) is not None:
+        watching.collectives, watching.saves = collectives, saves
+        watching.watch_model(model)
     return model
 
 
-def _watch_model(model):
-    from torch.nn.parallel import DistributedDataParallel
-    _watch.begin()
-    parallel = getattr(model, "_orig_mod", model)  # torch.compile() holds it there
-    if parallel in _watch.models:
-        return model
-    _watch.models.add(parallel)
-    if _watch.collectives:
-        _watch.replace_collectives()
-    if _watch.saves:
-        _watch.replace_save()
-    hook = _Unasked if _watch.unasked else lambda hook, _=None: hook
-    if not isinstance(parallel, DistributedDataParallel):
-        model.register_forward_pre_hook(hook(_watch.before_forward), prepend=True)
-        return model
-    if parallel.find_unused_parameters or parallel.static_graph:
-        model.register_forward_pre_hook(hook(_watch.before_forward), prepend=True)
-        model.register_forward_hook(hook(_watch.after_forward, (contextlib.nullcontext(), "__exit__")))
-    else:
-        model.register_forward_pre_hook(hook(_ParallelForward()), prepend=True)
-    if parallel is model and not hasattr(model.module, "_orig_mod"):
-        model.module.register_forward_pre_hook(_InnerForward(), prepend=True)
-    return model
-
-
-# The collectives that block, by their names in a beat, which the C++ library uses, too.
-_COLLECTIVES = {
-    "alltoall": ["all_to_all", "all_to_all_single"],
-    "barrier": ["barrier", "monitored_barrier"],
-    "bcast": ["broadcast", "broadcast_object_list"],
-    "gather": ["all_gather", "all_gather_into_tensor", "all_gather_object", "gather", "gather_object"],
-    "recv": ["recv"],
-    "redscat": ["reduce_scatter", "reduce_scatter_tensor"],
-    "reduce": ["all_reduce", "reduce"],
-    "scatter": ["scatter", "scatter_object_list"],
-    "send": ["send"],
-}
-
-
-class _ParallelForward:
-    """Before the forward pass of a DistributedDataParallel all of whose parameters get gradients: one of them tells of
-    each backward, as a hook that stays costs less than one on every output. It is on the node that accumulates the
-    gradient, which the reducer keeps alive; the tensor has none."""
-
-    def __init__(self):
-        self.hooked = False
-        self.expected = False  # the backward of the last forward pass ends in a wait for gradients
-
-    def __call__(self, module, inputs):
-        _watch.before_forward(module, inputs)
-        if _words is not None and not _watch.off and module.require_backward_grad_sync and _watch.torch.is_grad_enabled():
-            _watch.in_backward = False  # the pass before may have ended by an exception
-            self.expected = True
-            if not self.hooked:
-                self.hook(module)
-
-    def hook(self, parallel):
-        self.hooked = True
-        for name, parameter in parallel.module.named_parameters():
-            if parameter.requires_grad and name not in parallel.parameters_to_ignore:
-                node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
-                return node.register_prehook(self.before_gradient)
-
-    def before_gradient(self, gradients):
-        if self.expected:
-            self.expected = False
-            _watch.before_backward(gradients)
-
-    def __reduce__(self):  # a copy has nodes of its own
-        return _ParallelForward, ()
-
-
-class _Unasked:
-    """A hook of ddprun --watch. A model that is pickled leaves it behind, since nobody expects it where the model is loaded:
-    `left` does nothing there. One that is copied has it, too."""
-
-    def __init__(self, hook, left=({}, "get")):
-        self.hook, self.left = hook, left
-
-    def __call__(self, *args):
-        return self.hook(*args)
-
-    def __deepcopy__(self, memo):
-        return _Unasked(_ParallelForward() if isinstance(self.hook, _ParallelForward) else self.hook, self.left)
-
-    def __reduce__(self):
-        return getattr, self.left
-
-
-class _InnerForward:
-    """Before the forward pass of a module within DistributedDataParallel, which a rank may evaluate by itself."""
-
-    def __call__(self, module, inputs):
-        if not _watch.trains(module) and _watch.reports_here() and _words[_PHASE] != EVALUATING:
-            phase(EVALUATING)
-
-    def __deepcopy__(self, memo):
-        return self
-
-    def __reduce__(self):  # where the module is loaded this file may be missing: there it returns the inputs as they are
-        return getattr, ({}, "get")
-
-
-class _Watch:
-    """What watch() adds to PyTorch, once in a process."""
-
-    def __init__(self):
-        self.thread = None           # the one that called watch()
-        self.torch = None
-        self.trained = False         # a forward pass that trains has begun since the last step
-        self.reported_steps = False
-        self.in_backward = False     # of a pass that ends in a wait for gradients
-        self.static_graph = False    # of some model
-        self.before_gradients = NONE
-        self.replaced = set()
-        self.models = weakref.WeakSet()
-        self.collectives = self.saves = True
-        self.off = False             # the script reports by itself
-        self.unasked = 0             # of ddprun --watch: the page's `inferred`; 0: the script has asked
-        self.optimizer = self.other = None  # whose steps count there, and the last other one
-        self.finds_model = None      # a hook on all modules, until the first one that trains
-        self.warning = None          # the filter of PyTorch's warning about that hook
-        self.has_model = True
-
-    def __reduce__(self):  # a model that is pickled or copied has the hooks, too
-        return "_watch"
-
-    def begin(self):
-        import torch
-        from torch.optim.optimizer import register_optimizer_step_post_hook
-        if self.torch is None:
-            register_optimizer_step_post_hook(self.after_optimizer)
-        self.torch, self.thread = torch, threading.get_ident()
-        if _page is None:
-            return
-        self.off = False
-        struct.pack_into("I", _page, _INFERRED, self.unasked or 1)
-        if _words[_PHASE] == 0:
-            phase(LOADING)
-
-    # Of ddprun --watch. Nothing is attached before something trains.
-    def begin_unasked(self, inferred):
-        from torch.nn.parallel import DistributedDataParallel
-        from torch.compiler import is_compiling  # PyTorch 2.3
-        self.unasked = inferred
-        self.begin()
-        original = DistributedDataParallel.__init__
-
-        @functools.wraps(original)
-        def construct(parallel, *args, **options):
-            original(parallel, *args, **options)
-            if self.unasked:
-                self.carefully(self.found_parallel, parallel)
-        DistributedDataParallel.__init__ = construct
-
-    def carefully(self, do, *args):
-        """The script is what counts: it gets no exception of ours."""
+def _pytorch_watch():
+    """What watches PyTorch in this process: it is in the package ddprun, and reports by this module."""
+    global _watch
+    if isinstance(_watch, _Unwatched):
         try:
-            do(*args)
-        except Exception as error:
-            self.unasked, self.off = 0, True
-            self.stop_finding()
+            from ddprun import _pytorch
+        except ImportError as error:
             if os.environ.get("RANK") == "0":
-                sys.stderr.write(f"ddprun: --watch sees no more of this script: {type(error).__name__}: {error}\n")
-
-    def attach_unasked(self):
-        if threading.get_ident() != self.thread:
-            return False
-        if _page is None:
-            _map()
-            if _page is None or struct.unpack_from("I", _page, _ATTACHED)[0] != 0:  # by C++, or a copy of this file
-                self.unasked = 0
-                _detach()
-                return False
-        if not _attach():
-            self.unasked = 0
-        return self.unasked != 0
-
-    def found_parallel(self, parallel):
-        if self.attach_unasked():
-            self.stop_finding()
-            _watch_model(parallel)
-
-    def leave_to_script(self):
-        """It uses the channel itself: what it does not ask for is not watched."""
-        if self.unasked:
-            self.unasked, self.off = 0, True
-            self.stop_finding()
-            if _page is not None:
-                struct.pack_into("I", _page, _INFERRED, 0)
-
-    def first_step_without_model(self):
-        if not self.attach_unasked():
-            return
-        self.begin()
-        self.replace_collectives()
-        self.replace_save()
-        import warnings
-        from torch.nn.modules.module import register_module_forward_pre_hook
-        warnings.filterwarnings("ignore", "Using `torch.compile.module.` when there are global hooks")  # which is ours
-        self.warning = warnings.filters[0]
-        self.finds_model, self.has_model = register_module_forward_pre_hook(self.found_model), False
-        phase(TRAINING)
-
-    def found_model(self, module, inputs):
-        if not self.torch.compiler.is_compiling() and self.trains(module):
-            self.carefully(self.use_model, module, inputs)
-
-    def use_model(self, module, inputs):
-        self.stop_finding()
-        module.register_forward_pre_hook(_Unasked(self.before_forward), prepend=True)
-        self.has_model = True
-        self.before_forward(module, inputs)
-
-    def stop_finding(self):
-        if self.finds_model is not None:
-            import warnings
-            self.finds_model.remove()
-            self.finds_model = None
-            with contextlib.suppress(ValueError):  # the script may have reset them
-                warnings.filters.remove(self.warning)
-
-    def trains(self, module):
-        return module.training and self.torch.is_grad_enabled()
-
-    def before_forward(self, module, inputs):
-        if self.torch is None or self.torch.compiler.is_compiling() or _words is None or self.off:
-            return  # in a process that has loaded the model, in a graph that is being made, in one that is not watched
-        if not self.trains(module):
-            if _words[_PHASE] != EVALUATING:
-                phase(EVALUATING)
-            return
-        self.trained = True
-        if _words[_PHASE] == TRAINING:
-            beat(COMPUTE)
-        else:
-            phase(TRAINING)
-
-    def after_forward(self, module, inputs, outputs):
-        self.in_backward = False  # the pass before may have ended by an exception
-        if _words is None or self.off or not module.require_backward_grad_sync or not self.torch.is_grad_enabled():
-            return
-        self.static_graph = self.static_graph or module.static_graph
-        for tensor in _tensors(outputs, self.torch.Tensor):
-            if tensor.grad_fn is not None:
-                tensor.grad_fn.register_prehook(self.before_backward)
-
-    # The engine runs callbacks after the whole backward, in the order in which they were queued. The reducer's, which
-    # waits, was queued by the last gradient; in a static graph's first pass a callback that comes after ours queues it.
-    def before_backward(self, gradients):
-        if not self.in_backward:
-            self.in_backward = True
-            self.queue(self.before_wait)
-
-    def before_wait(self):
-        self.before_gradients = begin_wait("grads")
-        self.queue(self.queue_after_wait if self.static_graph else self.after_wait)
-
-    def queue_after_wait(self):
-        self.queue(self.after_wait)
-
-    def after_wait(self):
-        self.in_backward = False
-        beat(self.before_gradients)
-
-    def queue(self, callback):
-        self.torch.autograd.Variable._execution_engine.queue_callback(callback)
-
-    def after_optimizer(self, optimizer, inputs, options):
-        if _words is None and self.unasked:
-            self.carefully(self.first_step_without_model)
-        if _words is None or self.off:
-            return
-        if self.unasked and struct.unpack_from("I", _page, _INFERRED)[0] != self.unasked:
-            self.unasked, self.off = 0, True  # the script reports by a copy of this file
-            return self.stop_finding()
-        # A compiled model does not tell when it trains.
-        done = self.counts(optimizer) if self.unasked else self.trained
-        if done and not _script_steps:
-            self.reported_steps = True
-            _report_step(_words[_STEP] + 1, 1)
-        self.trained = False
-        if _words[_BEAT] & 0xFF != NONE and self.has_model:
-            beat(LOAD)
-
-    def counts(self, optimizer):
-        """Of several, as of two networks, one's steps are the job's: the first one's, until another one steps alone."""
-        counted, other = self.optimizer and self.optimizer(), self.other and self.other()
-        if counted is None or optimizer is counted or optimizer is other:
-            self.optimizer, self.other = self.optimizer if optimizer is counted else weakref.ref(optimizer), None
-            return True
-        self.other = weakref.ref(optimizer)
-        return False
-
-    def replace(self, owner, name, make):
-        original = getattr(owner, name, None)
-        if original is not None and (owner, name) not in self.replaced:
-            self.replaced.add((owner, name))
-            setattr(owner, name, functools.wraps(original)(make(original)))
-
-    def replace_collectives(self):
-        from torch import distributed
-        from torch.nn.parallel import DistributedDataParallel
-        from torch.utils.data import dataloader
-        for name, functions in _COLLECTIVES.items():
-            for function in functions:
-                self.replace(distributed, function, functools.partial(self.waiting, name))
-        self.replace(DistributedDataParallel, "_sync_buffers", functools.partial(self.waiting, "buffers"))
-        self.replace(dataloader._BaseDataLoaderIter, "__next__", self.loading)
-
-    def replace_save(self):
-        self.replace(self.torch, "save", self.saving)
-
-    def reports_here(self):
-        """torch.compile() shall see the original functions only."""
-        return not self.torch.compiler.is_compiling() and _words is not None and not self.off and threading.get_ident() == self.thread
-
-    def waiting(self, name, function):
-        import inspect  # slow to import, and PyTorch has done it
-        parameters = list(inspect.signature(function).parameters)
-        asynchronous = parameters.index("async_op") if "async_op" in parameters else len(parameters)
-
-        def wait_in(*args, **options):
-            if not self.collectives or not self.reports_here() or options.get("async_op") or args[asynchronous:asynchronous + 1] == (True,):
-                return function(*args, **options)
-            before = begin_wait(name)
-            try:
-                return function(*args, **options)
-            finally:
-                beat(before)
-        return wait_in
-
-    def loading(self, function):
-        def load(iterator):
-            if not self.collectives or not self.reports_here() or _words[_BEAT] & 0xFF != COMPUTE:
-                return function(iterator)
-            beat(LOAD)
-            try:
-                return function(iterator)
-            finally:
-                beat(COMPUTE)
-        return load
-
-    def saving(self, function):
-        def save(*args, **options):
-            if not self.saves or not self.reports_here() or _words[_BEAT] & 0xFF == WAIT:
-                return function(*args, **options)
-            doing, before = _words[_PHASE], _words[_BEAT] & 0xFF
-            phase(SAVING)
-            try:
-                return function(*args, **options)
-            finally:
-                _write_phase(doing)
-                beat(before)
-        return save
+                sys.stderr.write(f"ddprun: channel.watch() reports nothing, as it needs the Python package ddprun ({error}): "
+                                 "add its folder, share/ddprun/python of ddprun, to PYTHONPATH\n")
+            return None
+        _watch = _pytorch.Watch(sys.modules[__name__])
+    return _watch
 
 
-def _tensors(value, kind):
-    """In what a forward pass returns, as DistributedDataParallel looks for them."""
-    if isinstance(value, kind):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _tensors(one, kind)
-    elif isinstance(value, dict):
-        for one in value.values():
-            yield from _tensors(one, kind)
-    elif hasattr(value, "__dataclass_fields__"):
-        for name in value.__dataclass_fields__:
-            yield from _tensors(getattr(value, name), kind)
+class _Unwatched:
+    """Until something is watched. It and its methods are also the hooks of models that were pickled with those of ddprun 0.1."""
+    reported_steps, unasked = False, 0
+
+    def __call__(self, *_):
+        pass
+
+    leave_to_script = before_forward = after_forward = __call__
 
 
-def _watch_all(mode):
-    """By ddprun --watch, when torch has been imported."""
-    if _page is None and _VARIABLE in os.environ:
-        _watch.begin_unasked({"see": 2, "act": 3}[mode])
-
-
-_watch = _Watch()
+_watch, _ParallelForward = _Unwatched(), _Unwatched

@@ -162,6 +162,22 @@ TEST_CASE("every Python worker can import the channel, by both its names, and a 
   CHECK(has(end.out, "<function launch"));
 }
 
+TEST_CASE("a copy of the channel's file says what its watch() needs where it does not find it", "[channel][fast]") {
+  const TempFolder folder;
+  fs::copy_file(source_folder() + "/rendezvous/channel/worker_channel.py", folder / "worker_channel.py");
+  folder.write("script.py",
+               "import sys, worker_channel\n"
+               "sys.path[:] = [folder for folder in sys.path if 'share/ddprun' not in folder]\n"
+               "assert worker_channel.watch('model') == 'model' and worker_channel._words is not None\n"
+               "worker_channel._watch.leave_to_script()\n");
+  const Ended end = run({ddprun_program(), "--nproc-per-node=2", "script.py"}, kLimit, {.cwd = folder.path()});
+  CHECK(end == exited(0));
+  CHECK(
+      end.err ==
+      "ddprun: channel.watch() reports nothing, as it needs the Python package ddprun (No module named 'ddprun'): add "
+      "its folder, share/ddprun/python of ddprun, to PYTHONPATH\n");
+}
+
 TEST_CASE("what --watch adds to Python waits for torch, and leaves the user's own start as it was", "[channel][fast]") {
   const TempFolder folder;
   folder.write("torch.py", "fake = True\n");

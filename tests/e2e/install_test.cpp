@@ -12,7 +12,8 @@ TEST_CASE("an installed tree trains, with its manual, completions and the channe
        {"share/man/man1/ddprun.1", "share/bash-completion/completions/ddprun", "share/zsh/site-functions/_ddprun",
         "lib/ddprun/libddprun_channel.so", "lib/ddprun/libddprun_tls.so", "include/ddprun/worker_channel.h",
         "share/ddprun/worker_channel.py", "share/ddprun/python/ddprun/channel.py",
-        "share/ddprun/monitoring/ddprun-alerts.yaml", "share/ddprun/monitoring/ddprun-grafana.json"}) {
+        "share/ddprun/python/ddprun/_pytorch.py", "share/ddprun/monitoring/ddprun-alerts.yaml",
+        "share/ddprun/monitoring/ddprun-grafana.json"}) {
     INFO(file);
     CHECK(fs::exists(fs::path(tree) / file));
   }

@@ -111,3 +111,23 @@ TEST_CASE("a script that uses the channel itself is left alone by --watch", "[ha
   folder.write("go", "");
   CHECK(job.wait_exit(kTorchLimit) == exited(0));
 }
+
+TEST_CASE("a copy of the channel's file beside a script watches it, too, and reports by that copy", "[hang]") {
+  const TempFolder folder;
+  fs::copy_file(source_folder() + "/rendezvous/channel/worker_channel.py", folder / "worker_channel.py");
+  const std::string script = folder.write("script.py",
+                                          "import os, sys, torch, worker_channel\n"
+                                          "model = worker_channel.watch(torch.nn.Linear(2, 2))\n"
+                                          "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+                                          "for _ in range(7):\n"
+                                          "  model(torch.ones(1, 2)).sum().backward()\n"
+                                          "  optimizer.step()\n"
+                                          "assert worker_channel._words[worker_channel._STEP] == 7\n"
+                                          "assert ('ddprun.channel' in sys.modules) == ('DDPRUN_WATCH' in os.environ)\n"
+                                          "print('well')\n");
+  const std::string watch = GENERATE("off", "act");
+  const Ended end = run({ddprun_program(), "--watch=" + watch, script}, kTorchLimit, in(folder));
+  INFO(end.err);
+  CHECK(end == exited(0));
+  CHECK(end.out == "well\n");
+}

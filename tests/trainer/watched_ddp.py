@@ -1,6 +1,6 @@
 """What worker_channel.watch() reports of a training script, and that it changes none of its numbers. A rank of two:
 
-  watched_ddp.py FOLDER_OF_WORKER_CHANNEL
+  watched_ddp.py FOLDER_OF_WORKER_CHANNEL FOLDER_OF_PACKAGE_DDPRUN
 
 Trains in each of several ways, first without watch(), then with it. Prints for each whether the losses and weights are the
 same bit for bit, and the beats of its first and last step; then in which steps rank 0 is seen to wait for a late rank.
@@ -21,8 +21,9 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1:]
 import worker_channel as channel
+from ddprun import _pytorch
 
 RANK = int(os.environ["RANK"])
 STEPS = 4
@@ -54,7 +55,7 @@ class Net(nn.Module):
 
 
 def total(outputs):
-    return sum(tensor.square().mean() for tensor in channel._tensors(outputs, torch.Tensor))
+    return sum(tensor.square().mean() for tensor in _pytorch.tensors(outputs, torch.Tensor))
 
 
 WAYS = {
@@ -205,8 +206,13 @@ def main():
                                   dist.all_reduce(torch.ones(1), dist.ReduceOp.SUM, None, True).wait()])
     channel._watch.in_backward = True
     show("after a backward that failed", lambda: total(model(inputs)).backward())
-    copied = pickle.loads(pickle.dumps(copy.deepcopy(channel.watch(nn.Linear(8, 1))))).eval()
+    copied = copy.deepcopy(channel.watch(nn.Linear(8, 1))).eval()
     show("copied model", lambda: copied(inputs))
+    say("a file of a watched model needs no channel:", *[b"channel" not in (file := pickle.dumps(one)) and b"ddprun" not in file
+                                                         for one in (copied, model)])
+    loaded = pickle.loads(pickle.dumps(copied))
+    model(inputs)
+    show("loaded model", lambda: loaded(inputs))
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
 
     def step():

@@ -153,7 +153,8 @@ TEST_CASE("functions of the standard library and of PyTorch are not the user's",
   CHECK(is_library({"wait", "/usr/lib/python3.11/threading.py"}));
   CHECK(is_library({"_call", "<frozen importlib._bootstrap>"}));
   CHECK(is_library({"forward", "/v/lib/python3.11/site-packages/torch/nn/modules/module.py"}));
-  CHECK(is_library({"wait_in", "/home/user/worker_channel.py"}));
+  CHECK(is_library({"step", "/home/user/worker_channel.py"}));
+  CHECK(is_library({"wait_in", "/usr/share/ddprun/python/ddprun/_pytorch.py"}));
   CHECK_FALSE(is_library({"train", "/v/lib/python3.11/site-packages/megatron/training.py"}));
   CHECK_FALSE(is_library({"train", "/home/user/train.py"}));
 }

@@ -1,5 +1,5 @@
 # Of `ddprun --watch`, first in the PYTHONPATH of its workers: Python imports a module of this name at its own start. It waits
-# until torch is imported, and then has ddprun.channel look on. It costs nothing where torch is not imported, and does nothing
+# until torch is imported, and then has ddprun._pytorch look on. It costs nothing where torch is not imported, and does nothing
 # in processes that a rank has started, which have no channel.
 import os
 import sys
@@ -16,8 +16,8 @@ def _go_on():
 
 def _watch():
     try:
-        from ddprun import channel
-        channel._watch_all(os.environ["DDPRUN_WATCH"])
+        from ddprun import _pytorch
+        _pytorch.watch_all(os.environ["DDPRUN_WATCH"])
     except Exception as error:  # the script is what counts
         if os.environ.get("RANK") == "0":
             sys.stderr.write(f"ddprun: --watch sees nothing of this script: {type(error).__name__}: {error}\n")

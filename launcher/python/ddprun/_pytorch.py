@@ -1,0 +1,386 @@
+"""What channel.watch() and ddprun --watch add to PyTorch: they report phases, steps and beats by the channel that is passed in,
+which is ddprun.channel or a copy of it beside the script. Imported only then, and in workers of ddprun only."""
+import contextlib
+import functools
+import os
+import struct
+import sys
+import threading
+import weakref
+
+# The collectives that block, by their names in a beat, which the C++ library uses, too.
+_COLLECTIVES = {
+    "alltoall": ["all_to_all", "all_to_all_single"],
+    "barrier": ["barrier", "monitored_barrier"],
+    "bcast": ["broadcast", "broadcast_object_list"],
+    "gather": ["all_gather", "all_gather_into_tensor", "all_gather_object", "gather", "gather_object"],
+    "recv": ["recv"],
+    "redscat": ["reduce_scatter", "reduce_scatter_tensor"],
+    "reduce": ["all_reduce", "reduce"],
+    "scatter": ["scatter", "scatter_object_list"],
+    "send": ["send"],
+}
+
+
+class Hook:
+    """One on a model. A model that is pickled leaves it behind, since nobody expects it where the model is loaded: `left` does
+    nothing there. One that is copied has it, too."""
+
+    def __init__(self, hook, left=({}, "get")):
+        self.hook, self.left = hook, left
+
+    def __call__(self, *args):
+        return self.hook(*args)
+
+    def __deepcopy__(self, memo):
+        of_model = isinstance(self.hook, ParallelForward)  # a copy has nodes of its own
+        return Hook(ParallelForward(self.hook.watch) if of_model else self.hook, self.left)
+
+    def __reduce__(self):
+        return getattr, self.left
+
+
+class ParallelForward:
+    """Before the forward pass of a DistributedDataParallel all of whose parameters get gradients: one of them tells of
+    each backward, as a hook that stays costs less than one on every output. It is on the node that accumulates the
+    gradient, which the reducer keeps alive; the tensor has none."""
+
+    def __init__(self, watch):
+        self.watch = watch
+        self.hooked = False
+        self.expected = False  # the backward of the last forward pass ends in a wait for gradients
+
+    def __call__(self, module, inputs):
+        watch = self.watch
+        watch.before_forward(module, inputs)
+        if watch.channel._words is not None and not watch.off and module.require_backward_grad_sync and watch.torch.is_grad_enabled():
+            watch.in_backward = False  # the pass before may have ended by an exception
+            self.expected = True
+            if not self.hooked:
+                self.hook(module)
+
+    def hook(self, parallel):
+        self.hooked = True
+        for name, parameter in parallel.module.named_parameters():
+            if parameter.requires_grad and name not in parallel.parameters_to_ignore:
+                node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+                return node.register_prehook(self.before_gradient)
+
+    def before_gradient(self, gradients):
+        if self.expected:
+            self.expected = False
+            self.watch.before_backward(gradients)
+
+
+class Watch:
+    """What watch() adds to PyTorch, once in a process."""
+
+    def __init__(self, channel):
+        self.channel = channel       # the module whose page gets the reports: ddprun.channel, or a copy beside the script
+        self.thread = None           # the one that called watch()
+        self.torch = None
+        self.trained = False         # a forward pass that trains has begun since the last step
+        self.reported_steps = False
+        self.in_backward = False     # of a pass that ends in a wait for gradients
+        self.static_graph = False    # of some model
+        self.before_gradients = self.channel.NONE
+        self.replaced = set()
+        self.models = weakref.WeakSet()
+        self.collectives = self.saves = True
+        self.off = False             # the script reports by itself
+        self.unasked = 0             # of ddprun --watch: the page's `inferred`; 0: the script has asked
+        self.optimizer = self.other = None  # whose steps count there, and the last other one
+        self.finds_model = None      # a hook on all modules, until the first one that trains
+        self.warning = None          # the filter of PyTorch's warning about that hook
+        self.has_model = True
+
+    def on_page(self, offset):
+        return struct.unpack_from("I", self.channel._page, offset)[0]
+
+    def set_inferred(self, value):
+        struct.pack_into("I", self.channel._page, self.channel._INFERRED, value)
+
+    def phase_now(self):
+        return self.channel._words[self.channel._PHASE]
+
+    def beat_now(self):
+        return self.channel._words[self.channel._BEAT] & 0xFF
+
+    def begin(self):
+        import torch
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+        if self.torch is None:
+            register_optimizer_step_post_hook(self.after_optimizer)
+        self.torch, self.thread = torch, threading.get_ident()
+        if self.channel._page is None:
+            return
+        self.off = False
+        self.set_inferred(self.unasked or 1)
+        if self.phase_now() == 0:
+            self.channel.phase(self.channel.LOADING)
+
+    def watch_model(self, model):
+        from torch.nn.parallel import DistributedDataParallel
+        self.begin()
+        parallel = getattr(model, "_orig_mod", model)  # torch.compile() holds it there
+        if parallel in self.models:
+            return
+        self.models.add(parallel)
+        if self.collectives:
+            self.replace_collectives()
+        if self.saves:
+            self.replace_save()
+        if not isinstance(parallel, DistributedDataParallel):
+            model.register_forward_pre_hook(Hook(self.before_forward), prepend=True)
+            return
+        if parallel.find_unused_parameters or parallel.static_graph:
+            model.register_forward_pre_hook(Hook(self.before_forward), prepend=True)
+            model.register_forward_hook(Hook(self.after_forward, (contextlib.nullcontext(), "__exit__")))
+        else:
+            model.register_forward_pre_hook(Hook(ParallelForward(self)), prepend=True)
+        if parallel is model and not hasattr(model.module, "_orig_mod"):
+            model.module.register_forward_pre_hook(Hook(self.before_inner_forward), prepend=True)
+
+    # Of ddprun --watch. Nothing is attached before something trains.
+    def begin_unasked(self, inferred):
+        from torch.nn.parallel import DistributedDataParallel
+        from torch.compiler import is_compiling  # PyTorch 2.3
+        self.unasked = inferred
+        self.begin()
+        original = DistributedDataParallel.__init__
+
+        @functools.wraps(original)
+        def construct(parallel, *args, **options):
+            original(parallel, *args, **options)
+            if self.unasked:
+                self.carefully(self.found_parallel, parallel)
+        DistributedDataParallel.__init__ = construct
+
+    def carefully(self, do, *args):
+        """The script is what counts: it gets no exception of ours."""
+        try:
+            do(*args)
+        except Exception as error:
+            self.unasked, self.off = 0, True
+            self.stop_finding()
+            if os.environ.get("RANK") == "0":
+                sys.stderr.write(f"ddprun: --watch sees no more of this script: {type(error).__name__}: {error}\n")
+
+    def attach_unasked(self):
+        if threading.get_ident() != self.thread:
+            return False
+        if self.channel._page is None:
+            self.channel._map()
+            if self.channel._page is None or self.on_page(self.channel._ATTACHED) != 0:  # by C++, or a copy
+                self.unasked = 0
+                self.channel._detach()
+                return False
+        if not self.channel._attach():
+            self.unasked = 0
+        return self.unasked != 0
+
+    def found_parallel(self, parallel):
+        if self.attach_unasked():
+            self.stop_finding()
+            self.watch_model(parallel)
+
+    def leave_to_script(self):
+        """It uses the channel itself: what it does not ask for is not watched."""
+        if self.unasked:
+            self.unasked, self.off = 0, True
+            self.stop_finding()
+            if self.channel._page is not None:
+                self.set_inferred(0)
+
+    def first_step_without_model(self):
+        if not self.attach_unasked():
+            return
+        self.begin()
+        self.replace_collectives()
+        self.replace_save()
+        import warnings
+        from torch.nn.modules.module import register_module_forward_pre_hook
+        warnings.filterwarnings("ignore", "Using `torch.compile.module.` when there are global hooks")  # which is ours
+        self.warning = warnings.filters[0]
+        self.finds_model, self.has_model = register_module_forward_pre_hook(self.found_model), False
+        self.channel.phase(self.channel.TRAINING)
+
+    def found_model(self, module, inputs):
+        if not self.torch.compiler.is_compiling() and self.trains(module):
+            self.carefully(self.use_model, module, inputs)
+
+    def use_model(self, module, inputs):
+        self.stop_finding()
+        module.register_forward_pre_hook(Hook(self.before_forward), prepend=True)
+        self.has_model = True
+        self.before_forward(module, inputs)
+
+    def stop_finding(self):
+        if self.finds_model is not None:
+            import warnings
+            self.finds_model.remove()
+            self.finds_model = None
+            with contextlib.suppress(ValueError):  # the script may have reset them
+                warnings.filters.remove(self.warning)
+
+    def trains(self, module):
+        return module.training and self.torch.is_grad_enabled()
+
+    def before_inner_forward(self, module, inputs):
+        """Of a module within DistributedDataParallel, which a rank may evaluate by itself."""
+        if not self.trains(module) and self.reports_here() and self.phase_now() != self.channel.EVALUATING:
+            self.channel.phase(self.channel.EVALUATING)
+
+    def before_forward(self, module, inputs):
+        if self.torch is None or self.torch.compiler.is_compiling() or self.channel._words is None or self.off:
+            return  # in a process that has loaded the model, in a graph that is being made, in one that is not watched
+        if not self.trains(module):
+            if self.phase_now() != self.channel.EVALUATING:
+                self.channel.phase(self.channel.EVALUATING)
+            return
+        self.trained = True
+        if self.phase_now() == self.channel.TRAINING:
+            self.channel.beat(self.channel.COMPUTE)
+        else:
+            self.channel.phase(self.channel.TRAINING)
+
+    def after_forward(self, module, inputs, outputs):
+        self.in_backward = False  # the pass before may have ended by an exception
+        if self.channel._words is None or self.off or not module.require_backward_grad_sync or not self.torch.is_grad_enabled():
+            return
+        self.static_graph = self.static_graph or module.static_graph
+        for tensor in tensors(outputs, self.torch.Tensor):
+            if tensor.grad_fn is not None:
+                tensor.grad_fn.register_prehook(self.before_backward)
+
+    # The engine runs callbacks after the whole backward, in the order in which they were queued. The reducer's, which
+    # waits, was queued by the last gradient; in a static graph's first pass a callback that comes after ours queues it.
+    def before_backward(self, gradients):
+        if not self.in_backward:
+            self.in_backward = True
+            self.queue(self.before_wait)
+
+    def before_wait(self):
+        self.before_gradients = self.channel.begin_wait("grads")
+        self.queue(self.queue_after_wait if self.static_graph else self.after_wait)
+
+    def queue_after_wait(self):
+        self.queue(self.after_wait)
+
+    def after_wait(self):
+        self.in_backward = False
+        self.channel.beat(self.before_gradients)
+
+    def queue(self, callback):
+        self.torch.autograd.Variable._execution_engine.queue_callback(callback)
+
+    def after_optimizer(self, optimizer, inputs, options):
+        if self.channel._words is None and self.unasked:
+            self.carefully(self.first_step_without_model)
+        if self.channel._words is None or self.off:
+            return
+        if self.unasked and self.on_page(self.channel._INFERRED) != self.unasked:
+            self.unasked, self.off = 0, True  # the script reports by a copy of the channel
+            return self.stop_finding()
+        # A compiled model does not tell when it trains.
+        done = self.counts(optimizer) if self.unasked else self.trained
+        if done and not self.channel._script_steps:
+            self.reported_steps = True
+            self.channel._report_step(self.channel._words[self.channel._STEP] + 1, 1)
+        self.trained = False
+        if self.beat_now() != self.channel.NONE and self.has_model:
+            self.channel.beat(self.channel.LOAD)
+
+    def counts(self, optimizer):
+        """Of several, as of two networks, one's steps are the job's: the first one's, until another one steps alone."""
+        counted, other = self.optimizer and self.optimizer(), self.other and self.other()
+        if counted is None or optimizer is counted or optimizer is other:
+            self.optimizer, self.other = self.optimizer if optimizer is counted else weakref.ref(optimizer), None
+            return True
+        self.other = weakref.ref(optimizer)
+        return False
+
+    def replace(self, owner, name, make):
+        original = getattr(owner, name, None)
+        if original is not None and (owner, name) not in self.replaced:
+            self.replaced.add((owner, name))
+            setattr(owner, name, functools.wraps(original)(make(original)))
+
+    def replace_collectives(self):
+        from torch import distributed
+        from torch.nn.parallel import DistributedDataParallel
+        from torch.utils.data import dataloader
+        for name, functions in _COLLECTIVES.items():
+            for function in functions:
+                self.replace(distributed, function, functools.partial(self.waiting, name))
+        self.replace(DistributedDataParallel, "_sync_buffers", functools.partial(self.waiting, "buffers"))
+        self.replace(dataloader._BaseDataLoaderIter, "__next__", self.loading)
+
+    def replace_save(self):
+        self.replace(self.torch, "save", self.saving)
+
+    def reports_here(self):
+        """torch.compile() shall see the original functions only."""
+        return not (self.torch.compiler.is_compiling() or self.channel._words is None or self.off) and threading.get_ident() == self.thread
+
+    def waiting(self, name, function):
+        import inspect  # slow to import, and PyTorch has done it
+        parameters = list(inspect.signature(function).parameters)
+        asynchronous = parameters.index("async_op") if "async_op" in parameters else len(parameters)
+
+        def wait_in(*args, **options):
+            if not self.collectives or not self.reports_here() or options.get("async_op") or args[asynchronous:asynchronous + 1] == (True,):
+                return function(*args, **options)
+            before = self.channel.begin_wait(name)
+            try:
+                return function(*args, **options)
+            finally:
+                self.channel.beat(before)
+        return wait_in
+
+    def loading(self, function):
+        def load(iterator):
+            if not self.collectives or not self.reports_here() or self.beat_now() != self.channel.COMPUTE:
+                return function(iterator)
+            self.channel.beat(self.channel.LOAD)
+            try:
+                return function(iterator)
+            finally:
+                self.channel.beat(self.channel.COMPUTE)
+        return load
+
+    def saving(self, function):
+        def save(*args, **options):
+            if not self.saves or not self.reports_here() or self.beat_now() == self.channel.WAIT:
+                return function(*args, **options)
+            doing, before = self.phase_now(), self.beat_now()
+            self.channel.phase(self.channel.SAVING)
+            try:
+                return function(*args, **options)
+            finally:
+                self.channel._write_phase(doing)
+                self.channel.beat(before)
+        return save
+
+
+def tensors(value, kind):
+    """In what a forward pass returns, as DistributedDataParallel looks for them."""
+    if isinstance(value, kind):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from tensors(one, kind)
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from tensors(one, kind)
+    elif hasattr(value, "__dataclass_fields__"):
+        for name in value.__dataclass_fields__:
+            yield from tensors(getattr(value, name), kind)
+
+
+def watch_all(mode):
+    """By ddprun --watch, when torch has been imported."""
+    from ddprun import channel
+    if channel._page is None and channel._VARIABLE in os.environ:
+        channel._watch = Watch(channel)
+        channel._watch.begin_unasked({"see": 2, "act": 3}[mode])
