@@ -138,7 +138,8 @@ RoundWatches::Hooks Agent::watch_hooks() {
          return ended;
        },
        [this](int local_rank) { return round_.workers().channels().progress(local_rank, Clock::now()); },
-       [this](int signal) { round_.workers().signal_groups(signal); }},
+       [this](int signal) { round_.workers().signal_groups(signal); },
+       [this](int local_rank) { return round_.workers().record_path(local_rank); }},
       {[this] { return running_round(); },
        [this](std::vector<rendezvous::Standing> all) {
          send(rendezvous::NodeStandings{node(), round_.seat()->round, std::move(all)});

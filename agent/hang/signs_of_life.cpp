@@ -22,6 +22,7 @@ std::string sign_between(const LifeSample& before, const LifeSample& now) {
   if (time <= 0) return {};
   if (!before.functions.empty() && !now.functions.empty() && before.functions != now.functions)
     return "its stack moves";
+  if (before.collectives != 0 && now.collectives > before.collectives) return "it enters collectives";
   if (const double bytes = (now.bytes - before.bytes) / time; bytes >= kBytesPerSecond) {
     char text[64];
     std::snprintf(text, sizeof text, "it reads and writes %.1f MB/s", bytes / 1e6);

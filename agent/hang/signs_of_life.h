@@ -5,6 +5,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ struct LifeSample {
   double bytes = 0;                         // read and written since its start, with all that it has started
   double cpu_s = 0, cpu_s_of_children = 0;  // since their start
   Duration ran = {};                        // since the round's workers have started
+  std::uint64_t collectives = 0;            // entered, by its record; 0: not known
   bool loads = false;                       // it waits for data: what it has started may be what hangs
 };
 

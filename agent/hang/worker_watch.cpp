@@ -19,11 +19,17 @@ constexpr std::size_t kSuspectsMax = 64;  // of which stacks are taken before th
 // Older stacks are taken again; of one that stands for long after an eighth of that time.
 constexpr std::chrono::seconds kFresh{8};
 constexpr int kFreshShare = 8;
+constexpr std::chrono::seconds kRecordsLimit{2}, kRecordFresh{2};
 
 }  // namespace
 
 WorkerWatch::WorkerWatch(asio::io_context& io, HangLimits limits, WorkersSeen workers, Hooks hooks)
-    : workers_(std::move(workers)), hooks_(std::move(hooks)), hangs_(std::move(limits)), timer_(io), io_(io) {}
+    : workers_(std::move(workers)),
+      hooks_(std::move(hooks)),
+      hangs_(std::move(limits)),
+      timer_(io),
+      io_(io),
+      records_(io) {}
 
 void WorkerWatch::start(std::vector<std::string> environment) {
   stacks_.emplace(io_, StackOptions{.environment = std::move(environment)});
@@ -34,6 +40,7 @@ void WorkerWatch::begin_round(const rendezvous::Seat& seat) {
   suspended_ = false;  // none of its workers is stopped
   stacks_taken_.clear();
   known_stacks_.clear();
+  known_records_.clear();
   lives_.clear();
   told_.clear();
   stand_.clear();
@@ -88,6 +95,7 @@ std::vector<rendezvous::Standing> WorkerWatch::standings() const {
       one.activity = rendezvous::Activity::wait;
       one.collective = known->top->collective;
     }
+    if (const KnownRecord* record = known_record(one.rank)) one.record = record->record;
     one.paused |= suspended_;
     one.works = one.activity != rendezvous::Activity::wait && !sign_of_life(one.rank).empty();
     one.rank += seat_.first_rank;
@@ -97,17 +105,25 @@ std::vector<rendezvous::Standing> WorkerWatch::standings() const {
   return out;
 }
 
+void WorkerWatch::tell_standings() {
+  if (seat_.round == 0 || looks_for_round_ == seat_.round) return;
+  if (suspended_) return send_standings();  // nobody is late, and what is seen now says nothing about later
+  const auto looks = std::make_shared<Looks>(Looks{seat_.round});
+  const std::vector<rendezvous::Standing> all = hangs_.standings();
+  look_at_stacks(all, looks);
+  look_at_records(all, looks);
+  if (looks->left == 0) return send_standings();
+  looks_for_round_ = seat_.round;
+}
+
 // A program may not tell that it waits in a collective: its stack shows it. So whoever is late and does not wait is
 // looked at first, all of them at once.
-void WorkerWatch::tell_standings() {
-  if (seat_.round == 0 || takes_stacks_for_round_ == seat_.round) return;
-  if (suspended_) return send_standings();  // nobody is late, and what is seen now says nothing about later
+void WorkerWatch::look_at_stacks(const std::vector<rendezvous::Standing>& all, const std::shared_ptr<Looks>& looks) {
   std::vector<int> suspects;
   std::vector<pid_t> pids;
   std::vector<std::optional<TimePoint>> since;
   std::vector<bool> stopped;
   const std::map<int, pid_t> running = workers_.running();
-  const std::vector<rendezvous::Standing> all = hangs_.standings();
   const auto late = rendezvous::late_beside(all);
   for (const rendezvous::Standing& one : all) {
     if (!late(one) || one.activity == rendezvous::Activity::wait || known_stacks(one.rank)) continue;
@@ -119,17 +135,52 @@ void WorkerWatch::tell_standings() {
     since.push_back(hangs_.last_report(one.rank));
     stopped.push_back(process_state(pids.back()).letter == 'T');
   }
-  if (suspects.empty() || stacks_->busy()) return send_standings();
-  takes_stacks_for_round_ = seat_.round;
-  stacks_->take(pids, kStacksLimit,
-                [this, suspects, since, stopped, round = seat_.round](const std::vector<ProcessStacks>& stacks) {
-                  takes_stacks_for_round_ = 0;
-                  if (hooks_.running_round() != round) return;
-                  for (std::size_t i = 0; i < suspects.size(); ++i)
-                    learn_stacks(suspects[i], since[i], stacks[i], stopped[i]);
-                  look();
-                  send_standings();
-                });
+  if (suspects.empty() || stacks_->busy()) return;
+  ++looks->left;
+  stacks_->take(pids, kStacksLimit, [this, suspects, since, stopped, looks](const std::vector<ProcessStacks>& stacks) {
+    if (hooks_.running_round() == looks->round)
+      for (std::size_t i = 0; i < suspects.size(); ++i) learn_stacks(suspects[i], since[i], stacks[i], stopped[i]);
+    end_look(*looks);
+  });
+}
+
+// Of all workers, as the one that holds up the others may not be late itself. One that is stopped cannot answer.
+void WorkerWatch::look_at_records(const std::vector<rendezvous::Standing>& all, const std::shared_ptr<Looks>& looks) {
+  if (!workers_.record_path || records_.busy() || std::none_of(all.begin(), all.end(), rendezvous::late_beside(all)))
+    return;
+  std::map<int, std::string> paths;
+  std::map<int, std::optional<TimePoint>> since;
+  for (const auto& [local_rank, pid] : workers_.running()) {
+    const std::string path = workers_.record_path(local_rank);
+    const auto known = known_records_.find(local_rank);
+    const bool fresh = known != known_records_.end() && Clock::now() - known->second.at < kRecordFresh / 2;
+    if (fresh || !has_record(path) || process_state(pid).letter == 'T') continue;
+    paths.emplace(local_rank, path);
+    since.emplace(local_rank, hangs_.last_report(local_rank));
+  }
+  if (paths.empty()) return;
+  const bool asked = records_.read(paths, kRecordsLimit, [this, since, looks](RecordReader::Records records) {
+    const TimePoint now = Clock::now();
+    if (hooks_.running_round() == looks->round)
+      for (auto& [local_rank, record] : records)
+        known_records_[local_rank] = {since.at(local_rank), now, std::move(record)};
+    end_look(*looks);
+  });
+  if (asked) ++looks->left;
+}
+
+void WorkerWatch::end_look(Looks& looks) {
+  if (--looks.left > 0) return;
+  looks_for_round_ = 0;
+  if (hooks_.running_round() != looks.round) return;
+  look();
+  send_standings();
+}
+
+const WorkerWatch::KnownRecord* WorkerWatch::known_record(int local_rank) const {
+  const auto known = known_records_.find(local_rank);
+  if (known == known_records_.end() || known->second.since != hangs_.last_report(local_rank)) return nullptr;
+  return Clock::now() - known->second.at < kRecordFresh ? &known->second : nullptr;
 }
 
 const WorkerWatch::KnownStacks* WorkerWatch::known_stacks(int local_rank) const {
@@ -238,6 +289,8 @@ void WorkerWatch::learn_life(int local_rank, const ProcessStacks& stacks) {
   LifeSample sample{.at = now, .functions = functions_of_main_thread(stacks), .ran = now - workers_run_at_};
   sample.loads = hangs_.activity(local_rank) == rendezvous::Activity::load;
   add_from_proc(worker->second, sample);
+  if (const KnownRecord* known = known_record(local_rank))
+    for (const rendezvous::RecordedGroup& group : known->record.groups) sample.collectives += group.entered;
   const auto report = hangs_.last_report(local_rank);
   Life& life = lives_[local_rank];
   if (life.since != report) life = {report};

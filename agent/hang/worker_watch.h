@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,6 +19,7 @@
 #include "agent/channel/channel_page.h"
 #include "agent/hang/hang_watch.h"
 #include "agent/hang/processor_wait.h"
+#include "agent/hang/record_reader.h"
 #include "agent/hang/signs_of_life.h"
 #include "agent/stacks/take_stacks.h"
 #include "agent/stacks/top_frame.h"
@@ -31,6 +33,7 @@ struct WorkersSeen {
   std::function<std::vector<int>()> ended_well;
   std::function<Progress(int local_rank)> progress;
   std::function<void(int signal)> signal_groups;
+  std::function<std::string(int local_rank)> record_path = {};  // WorkerGroup::record_path(); null: there are none
 };
 
 // A worker that holds up its round.
@@ -107,7 +110,20 @@ class WorkerWatch {
     std::optional<TopFrame> top;
     bool stopped = false;  // by a signal; seen before its threads were stopped for the stacks
   };
+  struct KnownRecord {
+    std::optional<TimePoint> since;  // its last report then
+    TimePoint at;
+    rendezvous::CollectiveRecord record;
+  };
+  struct Looks {  // at stacks and records, before standings are told
+    int round;
+    int left = 0;
+  };
   void watch();
+  void look_at_stacks(const std::vector<rendezvous::Standing>& all, const std::shared_ptr<Looks>& looks);
+  void look_at_records(const std::vector<rendezvous::Standing>& all, const std::shared_ptr<Looks>& looks);
+  void end_look(Looks& looks);
+  const KnownRecord* known_record(int local_rank) const;  // since its last report, some seconds old; null: none
   void send_standings();
   void on_culprits_stacks(const Blamed& blamed, const ProcessStacks& stacks);
   // Before it is ended: whether it stays, which is then told once.
@@ -131,10 +147,12 @@ class WorkerWatch {
   bool suspended_ = false;
   std::optional<HungWorker> hung_;
   TimePoint standings_sent_ = {};
-  std::set<int> stacks_taken_;               // of these local ranks, in this round
-  std::map<int, KnownStacks> known_stacks_;  // by local rank
-  int takes_stacks_for_round_ = 0;           // to tell standings with them
-  std::map<int, Told> told_;                 // by local rank
+  std::set<int> stacks_taken_;                // of these local ranks, in this round
+  std::map<int, KnownStacks> known_stacks_;   // by local rank
+  std::map<int, KnownRecord> known_records_;  // by local rank
+  RecordReader records_;
+  int looks_for_round_ = 0;   // to tell standings with what is seen
+  std::map<int, Told> told_;  // by local rank
   struct Life {
     std::optional<TimePoint> since;  // its last report then
     SignsOfLife signs = {};

@@ -124,11 +124,30 @@ fs::path LogLayout::error_file(const WorkerPlace& worker) const {
   return root_.empty() ? fs::path() : root_ / error_file_in_run(options_, worker);
 }
 
+// Logs may be kept on a file system that has no sockets.
+fs::path LogLayout::record_folder() {
+  if (root_.empty()) return {};
+  if (!keeps_logs_) return temporary_folder_ / kRecordFolder;
+  if (record_root_.empty()) {
+    try {
+      let_keeper_remove(record_root_ = make_temporary_folder());
+    } catch (const Error&) {  // hangs are found all the same
+      return {};
+    }
+  }
+  return record_root_ / kRecordFolder;
+}
+
 fs::path LogLayout::clean_up(bool success) {
+  std::error_code ignored;
+  if (!record_root_.empty()) {
+    let_keeper_remove({});
+    fs::remove_all(record_root_, ignored);
+  }
   if (root_.empty() || keeps_logs_) return {};
   let_keeper_remove({});
+  if (!success) fs::remove_all(temporary_folder_ / kRecordFolder, ignored);
   if (!success && remove_without_error_files(temporary_folder_)) return temporary_folder_;
-  std::error_code ignored;
   fs::remove_all(temporary_folder_, ignored);
   root_.clear();
   return {};

@@ -26,6 +26,7 @@ class WorkerStreams {
   };
   // Makes the folder of error files, where there are no logs. One that cannot be made causes a warning.
   void make_error_folder();
+  std::filesystem::path record_folder() { return layout_.record_folder(); }
   // Before a round that has these workers, of which those that stay have their streams: makes their files, then calls
   // `ready`, now or later.
   void prepare(asio::io_context& io, const std::vector<WorkerPlace>& workers, const std::set<int>& staying,

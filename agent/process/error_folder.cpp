@@ -8,8 +8,10 @@ namespace {
 
 bool holds_files(const fs::path& folder) {
   std::error_code ignored;
-  for (const auto& entry : fs::recursive_directory_iterator(folder, ignored))
-    if (entry.is_regular_file(ignored)) return true;
+  for (fs::recursive_directory_iterator entry(folder, ignored), end; entry != end; entry.increment(ignored)) {
+    if (entry->path().filename() == kRecordFolder) entry.disable_recursion_pending();
+    if (entry->is_regular_file(ignored)) return true;
+  }
   return false;
 }
 

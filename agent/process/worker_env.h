@@ -10,6 +10,9 @@
 
 namespace ddprun::agent {
 
+// Where a worker lets us read its record of its collectives: WorkerGroup::record_path().
+constexpr const char* kRecordVariable = "DDPRUN_RECORD";
+
 using Environment = std::map<std::string, std::string>;
 
 // The same in all rounds of the job.

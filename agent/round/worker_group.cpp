@@ -290,6 +290,7 @@ std::vector<std::string> WorkerGroup::own_environment(const WorkerCommand& comma
   if (command.in_process || command.inherited.contains(DDPRUN_IN_PROCESS_VARIABLE))
     own[DDPRUN_IN_PROCESS_VARIABLE] = command.in_process ? "1" : "";
   own[DDPRUN_PREEMPT_SIGNALS_VARIABLE] = command.job.preempt_signals;
+  own[kRecordVariable] = record_path(local_rank);
   if (environment_of_round_.empty())
     environment_of_round_ =
         without(merged(command.inherited, round_variables(command.job, seat_, command.inherited)), own);

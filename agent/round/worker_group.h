@@ -76,7 +76,10 @@ class WorkerGroup {
     std::function<void(int local_rank, int signal)> on_notice;
   };
   WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optional<pid_t> terminal_group, Hooks hooks);
-  void make_error_folder() { streams_.make_error_folder(); }
+  void make_error_folder() {
+    streams_.make_error_folder();
+    record_folder_ = streams_.record_folder();
+  }
   // Before begin() of that round: makes its files, then calls `ready`, now or later.
   void prepare_files(const rendezvous::Seat& seat, const std::function<void()>& ready);
   // Forgets the previous round, whose workers are gone. All of a round are started by the same command.
@@ -113,6 +116,10 @@ class WorkerGroup {
   // Reaps children of ours that are neither workers nor `others`: orphaned descendants.
   void reap_strays(std::vector<pid_t> others = {});
   WorkerChannels& channels() { return channels_; }
+  // Of PyTorch's record of its collectives: <path>.sock, if the worker has opened it. Empty: there can be none.
+  std::string record_path(int local_rank) const {
+    return record_folder_.empty() ? "" : record_folder_ + "/" + std::to_string(local_rank);
+  }
   WorkerFence& fence() { return fence_; }  // has the workers that run
   // Every worker reported that all its work is done, and exited with 0.
   bool all_finished(TimePoint now);
@@ -174,6 +181,7 @@ class WorkerGroup {
 
   asio::io_context& io_;
   WorkerStreams streams_;
+  std::string record_folder_;
   std::optional<pid_t> terminal_group_;
   const Hooks hooks_;
   WorkerChannels channels_;

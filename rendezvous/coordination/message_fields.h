@@ -150,6 +150,26 @@ void fields(auto& a, Is<Failure> auto& m) {
   a.unless_default("place", m.place, kPlaceMax);
 }
 
+void fields(auto& a, Is<RecordedCall> auto& m) {  // a row
+  a("number", m.number);
+  a("operation", m.operation, kCallTextMax);
+  a("tensors", m.tensors, kCallTextMax);
+  a("elements", m.elements);
+  a("type", m.type, kCallTextMax);
+  a("to", m.to, Range{-1, kRanksMax});
+  a("over", m.over);
+}
+
+void fields(auto& a, Is<RecordedGroup> auto& m) {
+  a("name", m.name);
+  a("description", m.description, kCallTextMax);
+  if (a.continues_with("ranks", !m.ranks.empty())) a("ranks", m.ranks);
+  a("entered", m.entered);
+  a.rows("calls", m.calls, "a recorded call is not a list of seven");
+}
+
+void fields(auto& a, Is<CollectiveRecord> auto& m) { a("groups", m.groups); }
+
 void fields(auto& a, Is<Standing> auto& m) {
   a("rank", m.rank, kRank);
   a.one_of("activity", m.activity, kActivityNames.all);
@@ -162,6 +182,7 @@ void fields(auto& a, Is<Standing> auto& m) {
   a.unless_default("traced", m.traced);
   a.unless_default("held", m.held, kNameMax);
   a.unless_default("works", m.works);
+  a("record", m.record);
 }
 
 void fields(auto& a, Is<Pace> auto& m) {

@@ -7,13 +7,14 @@
 #include <tuple>
 
 #include "rendezvous/coordination/late.h"
+#include "rendezvous/coordination/ranks_in_words.h"
+#include "rendezvous/coordination/record_finding.h"
 
 namespace ddprun::rendezvous {
 namespace {
 
 using Chosen = std::vector<const Standing*>;
 
-constexpr std::size_t kRanksNamed = 8;
 constexpr double kLateShare = 0.75;
 
 Chosen chosen(const std::vector<Standing>& from, const std::function<bool(const Standing&)>& test) {
@@ -36,14 +37,10 @@ std::string in_seconds(Duration time) {
   return text;
 }
 
-std::string ranks_in_words(const Chosen& ranks) {
-  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
-  const std::size_t named = std::min(ranks.size(), kRanksNamed);
-  for (std::size_t i = 0; i < named; ++i) {
-    const bool last = i + 1 == ranks.size();
-    out += (i == 0 ? "" : last ? " and " : ", ") + std::to_string(ranks[i]->rank);
-  }
-  return ranks.size() > named ? out + " and " + std::to_string(ranks.size() - named) + " more" : out;
+std::string in_words(const Chosen& standings) {
+  std::vector<int> ranks;
+  for (const Standing* one : standings) ranks.push_back(one->rank);
+  return ranks_in_words(ranks);
 }
 
 std::string doing(const Standing& one) {
@@ -81,8 +78,7 @@ std::string collective_of(const Chosen& waiting) {
 
 std::string who_waits(const Chosen& waiting) {
   if (waiting.empty()) return {};
-  return "; " + ranks_in_words(waiting) + (waiting.size() == 1 ? " waits" : " wait") + " for it in " +
-         collective_of(waiting);
+  return "; " + in_words(waiting) + (waiting.size() == 1 ? " waits" : " wait") + " for it in " + collective_of(waiting);
 }
 
 // The one that is furthest behind, then one that works, as the others may wait for its file, then the one that has
@@ -126,13 +122,13 @@ std::optional<HangFinding> odd_one_out(const Chosen& waiting) {
   std::string where = other.collective.empty() ? "another collective" : other.collective;
   if (other.collective == culprit.collective) where = "it";
   if (other.step != culprit.step) where += other.step ? " after step " + std::to_string(*other.step) : " at the start";
-  return HangFinding{culprit.rank, in_words(culprit) + "; " + ranks_in_words(others) +
+  return HangFinding{culprit.rank, in_words(culprit) + "; " + in_words(others) +
                                        (others.size() == 1 ? " waits" : " wait") + " in " + where};
 }
 
 std::optional<HangFinding> all_wait(const std::vector<Standing>& all, const Chosen& waiting) {
   if (const Chosen gone = chosen(all, [](const Standing& one) { return !is_there(one); }); !gone.empty())
-    return HangFinding{waiting.front()->rank, in_words(*waiting.front()) + "; " + ranks_in_words(gone) +
+    return HangFinding{waiting.front()->rank, in_words(*waiting.front()) + "; " + in_words(gone) +
                                                   (gone.size() == 1 ? " has" : " have") + " ended"};
   if (auto odd = odd_one_out(waiting)) return odd;
   const bool for_long =
@@ -140,6 +136,28 @@ std::optional<HangFinding> all_wait(const std::vector<Standing>& all, const Chos
   if (!for_long) return {};
   return HangFinding{waiting.front()->rank,
                      in_words(*waiting.front()) + ", and so have all others, as when a network is interrupted", true};
+}
+
+const Standing* standing_of(int rank, const std::vector<Standing>& standings) {
+  const auto one = std::find_if(standings.begin(), standings.end(), [rank](const auto& of) { return of.rank == rank; });
+  return one == standings.end() ? nullptr : &*one;
+}
+
+// Not before it is overdue, as its agent would not end it; nor where a debugger has it.
+std::optional<HangFinding> by_records(const std::vector<Standing>& standings,
+                                      const std::function<bool(const Standing&)>& is_late) {
+  for (const InCall in_call : {InCall::by_its_report, InCall::by_its_record}) {
+    const auto found = find_in_records(standings, in_call);
+    if (!found) continue;
+    const Standing& culprit = *standing_of(found->rank, standings);
+    // With NCCL a rank waits for its GPU, by which it cannot be told from one that computes.
+    const bool reported = in_call == InCall::by_its_report || culprit.age >= kNobodyWaitsLimit;
+    const bool in_vain = std::any_of(found->waiting.begin(), found->waiting.end(),
+                                     [&](int rank) { return is_late(*standing_of(rank, standings)); });
+    if (!culprit.overdue || culprit.traced || !in_vain || !reported) return {};
+    return HangFinding{culprit.rank, in_words(culprit) + "; " + found->text};
+  }
+  return {};
 }
 
 }  // namespace
@@ -171,6 +189,7 @@ std::optional<HangFinding> find_hang(const std::vector<Standing>& standings) {
   const Chosen present = chosen(standings, is_there);
   if (std::any_of(present.begin(), present.end(), [](const auto* one) { return one->paused || is_busy(*one); }))
     return {};
+  if (auto found = by_records(standings, late_beside(standings))) return found;
   const Chosen waiting = chosen(standings, waits);
   const Chosen others = chosen(standings, [](const Standing& one) { return is_there(one) && !waits(one); });
   const Chosen overdue =

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "rendezvous/base/time.h"
+#include "rendezvous/coordination/collective_record.h"
 
 namespace ddprun::rendezvous {
 
@@ -52,6 +53,7 @@ struct Standing {
   bool traced = false;    // by a debugger: it may be slow on purpose
   std::string held = {};  // the function in which the kernel keeps it, if no signal could end that
   bool works = false;     // it reports nothing, and shows signs of life all the same
+  std::optional<CollectiveRecord> record = {};  // empty: it has none, or it could not be read
 
   friend bool operator==(const Standing&, const Standing&) = default;
 };

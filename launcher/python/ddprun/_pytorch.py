@@ -8,6 +8,8 @@ import sys
 import threading
 import weakref
 
+from ddprun import _record
+
 # The collectives that block, by their names in a beat, which the C++ library uses, too.
 _COLLECTIVES = {
     "alltoall": ["all_to_all", "all_to_all_single"],
@@ -116,6 +118,7 @@ class Watch:
             return
         self.off = False
         self.set_inferred(self.unasked or 1)
+        _record.open_once()
         if self.phase_now() == 0:
             self.channel.phase(self.channel.LOADING)
 
@@ -331,7 +334,7 @@ class Watch:
         def wait_in(*args, **options):
             if not self.collectives or not self.reports_here() or options.get("async_op") or args[asynchronous:asynchronous + 1] == (True,):
                 return function(*args, **options)
-            before = self.channel.begin_wait(name)
+            before = self.channel.begin_wait(message(name, args, options))
             try:
                 return function(*args, **options)
             finally:
@@ -363,6 +366,14 @@ class Watch:
         return save
 
 
+def message(name, args, options):
+    """With its other end, where it is known: "recv 3" tells who has not sent."""
+    if name not in ("recv", "send"):
+        return name
+    other = options.get("src" if name == "recv" else "dst", args[1] if len(args) > 1 else None)
+    return f"{name} {other}" if isinstance(other, int) and 0 <= other < 1000 else name  # 8 characters are kept
+
+
 def tensors(value, kind):
     """In what a forward pass returns, as DistributedDataParallel looks for them."""
     if isinstance(value, kind):
@@ -382,5 +393,6 @@ def watch_all(mode):
     """By ddprun --watch, when torch has been imported."""
     from ddprun import channel
     if channel._page is None and channel._VARIABLE in os.environ:
+        _record.open_once()
         channel._watch = Watch(channel)
         channel._watch.begin_unasked({"see": 2, "act": 3}[mode])

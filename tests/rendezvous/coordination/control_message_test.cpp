@@ -112,7 +112,19 @@ TEST_CASE("what an agent says arrives as it was said, by the connection's node",
   CHECK(sent_by_agent(NodeBack{1, 4, offer}).round == 4);
   CHECK(sent_by_agent(NodeNotified{1}).node == sent_by_agent(NodeBack{1, 4, offer}).node);
   CHECK(sent_by_agent(JobWasOver{1, {Verdict::interrupted, SIGINT, "why", {}}}).outcome.signal == SIGINT);
-  const Standing standing{3, Activity::wait, "grads", 41, 2100ms, true, true, true, true, "rpc_wait", true};
+  const Standing standing{3,
+                          Activity::wait,
+                          "grads",
+                          41,
+                          2100ms,
+                          true,
+                          true,
+                          true,
+                          true,
+                          "rpc_wait",
+                          true,
+                          CollectiveRecord{{{"1", "tp", {2, 3}, 9, {{9, "all_reduce", "64x2 float32", 128, "float32"}}},
+                                            {"0", "", {}, 4, {{4, "recv", "", 0, "", 3, true}}}}}};
   const NodeStandings told = sent_by_agent(NodeStandings{1, 4, {standing, {}}});
   CHECK(told.node == 77);
   CHECK(told.round == 4);
