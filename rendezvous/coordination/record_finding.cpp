@@ -134,6 +134,9 @@ std::vector<int> all_in(const Wait& wait, const Waits& waits) {
 }
 
 std::string not_entered(const Wait& wait, const std::vector<int>& ranks) {
+  if (is_message(wait.call))
+    return std::string(wait.call.operation == "recv" ? "has not sent to" : "has not received from") + " rank " +
+           std::to_string(wait.by->rank) + ", which waits for that";
   return "has not entered " + call_in_words(wait) + ", in which " + ranks_in_words(ranks) +
          (ranks.size() == 1 ? " waits" : " wait");
 }
@@ -191,16 +194,27 @@ std::optional<RecordFinding> unlike(const Waits& waits, const Recorded& recorded
   return {};
 }
 
-// All that are waited for wait themselves: of those the one that is in a call with the fewest others, and came last.
+// All that are waited for wait themselves: of those the one that has left a message out, else the one that is in a call
+// with the fewest others, and came last.
 std::optional<RecordFinding> in_a_ring(const Waits& waits) {
   const Wait* odd = nullptr;
-  const auto key = [&](const Wait& wait) { return std::tuple(all_in(wait, waits).size(), wait.by->age); };
+  const auto has_no_message = [&](const Wait& one) {
+    return std::none_of(waits.begin(), waits.end(), [&](const Wait& wait) {
+      return is_message(wait.call) && !wait.ranks.empty() && wait.ranks.front() == one.by->rank;
+    });
+  };
+  const auto key = [&](const Wait& wait) {
+    return std::tuple(has_no_message(wait), all_in(wait, waits).size(), wait.by->age);
+  };
   for (const Wait& wait : waits)
     if (!wait.ranks.empty() && (!odd || key(wait) < key(*odd))) odd = &wait;
   if (!odd) return {};
-  const auto for_it = std::find_if(waits.begin(), waits.end(), [&](const Wait& wait) {
+  const auto waits_for_it = [&](const Wait& wait) {
     return std::find(wait.ranks.begin(), wait.ranks.end(), odd->by->rank) != wait.ranks.end();
-  });
+  };
+  auto for_it = std::find_if(waits.begin(), waits.end(),
+                             [&](const Wait& wait) { return is_message(wait.call) && waits_for_it(wait); });
+  if (for_it == waits.end()) for_it = std::find_if(waits.begin(), waits.end(), waits_for_it);
   if (for_it == waits.end()) return {};
   const std::vector<int> ranks = all_in(*for_it, waits);
   return RecordFinding{odd->by->rank, ranks, "it is in " + call_in_words(*odd) + " and " + not_entered(*for_it, ranks)};

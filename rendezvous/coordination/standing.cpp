@@ -43,6 +43,13 @@ std::string in_words(const Chosen& standings) {
   return ranks_in_words(ranks);
 }
 
+// "recv 3" and "send 3" name the message's other end.
+std::string in_words(const std::string& collective) {
+  if (collective.starts_with("recv ")) return "recv from rank " + collective.substr(5);
+  if (collective.starts_with("send ")) return "send to rank " + collective.substr(5);
+  return collective.empty() ? "a collective" : collective;
+}
+
 std::string doing(const Standing& one) {
   const std::string time = in_seconds(one.age);
   if (!one.held.empty()) return "has been held by the kernel for " + time + " in " + one.held;
@@ -53,7 +60,7 @@ std::string doing(const Standing& one) {
     case Activity::load:
       return "has waited for data for " + time;
     case Activity::wait:
-      return "has waited in " + (one.collective.empty() ? "a collective" : one.collective) + " for " + time;
+      return "has waited in " + in_words(one.collective) + " for " + time;
     case Activity::save:
       return "has been saving for " + time;
     case Activity::evaluate:
@@ -73,7 +80,7 @@ std::string collective_of(const Chosen& waiting) {
   for (const Standing* one : waiting) ++count[one->collective];
   const auto most =
       std::max_element(count.begin(), count.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == count.end() || most->first.empty() ? "a collective" : most->first;
+  return in_words(most == count.end() ? "" : most->first);
 }
 
 std::string who_waits(const Chosen& waiting) {
@@ -119,7 +126,7 @@ std::optional<HangFinding> odd_one_out(const Chosen& waiting) {
     if (std::find(odd->second.begin(), odd->second.end(), one) == odd->second.end()) others.push_back(one);
   const Standing& culprit = *odd->second.front();
   const Standing& other = *others.front();
-  std::string where = other.collective.empty() ? "another collective" : other.collective;
+  std::string where = other.collective.empty() ? "another collective" : in_words(other.collective);
   if (other.collective == culprit.collective) where = "it";
   if (other.step != culprit.step) where += other.step ? " after step " + std::to_string(*other.step) : " at the start";
   return HangFinding{culprit.rank, in_words(culprit) + "; " + in_words(others) +

@@ -3,7 +3,8 @@
   hang_ddp.py STEPS FAULT RANK STEP
 
 In the job's first round the rank RANK has the fault at that step, and writes "fault" first. Faults: loop, deadlock, stop,
-skip (the loss over all ranks, after every tenth step), load, loader (a process of the DataLoader stands still), disk (a
+skip (the loss over all ranks, after every tenth step), other, size, order (in its place: another collective, another size,
+first that of another group), message (none to the next rank), load, loader (a process of the DataLoader stands still), disk (a
 sample is in stuck/file); inner-evaluate and save are none: rank 0 evaluates or saves
 for 3 s, and the others wait for it. Several are separated by spaces.
 """
@@ -111,8 +112,47 @@ def between_steps(model, step):
         torch.save({}, SlowFile())
 
 
+def gather_losses(loss, losses):
+    dist.all_gather([torch.zeros(()) for _ in range(dist.get_world_size())], loss, group=losses)
+
+
+def sum_another_size(losses):
+    dist.all_reduce(torch.ones(5), group=losses)
+
+
+def sum_accuracy():
+    dist.all_reduce(torch.ones(2))
+
+
+def share(loss, losses, step):
+    if is_due("other", step):
+        gather_losses(loss, losses)
+    elif is_due("size", step):
+        sum_another_size(losses)
+    elif is_due("order", step):
+        sum_accuracy()
+        dist.all_reduce(loss, group=losses)
+        return
+    elif not is_due("skip", step):
+        dist.all_reduce(loss, group=losses)
+    if not FAULT == "skip":
+        sum_accuracy()
+
+
+def pass_on(step):
+    """To the next rank, from the one before."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    if rank > 0:
+        dist.recv(torch.ones(2), rank - 1)
+    if not is_due("message", step):
+        dist.send(torch.ones(2), (rank + 1) % world)
+    if rank == 0:
+        dist.recv(torch.ones(2), world - 1)
+
+
 def train(model):
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
+    losses = dist.new_group(group_desc="losses")
     loader = DataLoader(Samples(), BATCH, num_workers=1 if FAULT == "loader" else 0)
     for step, (inputs, targets) in enumerate(loader, 1):
         optimizer.zero_grad()
@@ -120,8 +160,10 @@ def train(model):
         compute(step)
         loss.backward()
         optimizer.step()
-        if step % 10 == 0 and not is_due("skip", step):
-            dist.all_reduce(loss.detach())
+        if step % 10 == 0:
+            share(loss.detach(), losses, step)
+            if FAULT == "message":
+                pass_on(step)
         between_steps(model, step)
 
 

@@ -17,31 +17,57 @@ struct Language {
   Words options = {};
 };
 
-const std::string kGrads = " wait for it in (grads|buffers)";
 const std::string kComputes = "has computed for \\d+\\.\\d s", kLoads = "has waited for data for \\d+\\.\\d s",
                   kStopped = "has been stopped for \\d+\\.\\d s, in compute",
-                  kWaits = "has waited in (grads|buffers) for \\d+\\.\\d s",
+                  kWaits = "has waited in [a-z0-9 ]+ for \\d+\\.\\d s",
                   kHeld = "has (waited for data for \\d+\\.\\d s|been held by the kernel for \\d+\\.\\d s in \\w+)";
+const std::string kOthers = "ranks \\d and \\d", kGrads = kOthers + " wait for it in (grads|buffers)";
 
 // `at`: behind a function of the program; the others are on top while a step is skipped, a loader loads, a disk is
-// read.
-std::vector<HangFault> faults(const std::string& at, const std::string& skip, const std::string& loader,
-                              const std::string& disk) {
-  return {{"loop", kComputes, kGrads, "spin_forever" + at},
-          {"deadlock", kComputes, kGrads, "lock_twice" + at},
+// read. `grads`: where those are that wait for the gradients of a rank.
+std::vector<HangFault> faults(const std::string& at, const std::string& grads, const std::string& skip_others,
+                              const std::string& skip, const std::string& loader, const std::string& disk) {
+  return {{"loop", kComputes, grads, "spin_forever" + at},
+          {"deadlock", kComputes, grads, "lock_twice" + at},
           {"stop", kStopped, kGrads, "stop_here" + at},
-          {"skip", kWaits, " wait in reduce", skip},
-          {"load", kLoads, kGrads, "await_sample" + at},
-          {"loader", kLoads, kGrads, loader},
-          {"disk", kHeld, kGrads, disk}};
+          {"skip", kWaits, skip_others, skip},
+          {"load", kLoads, grads, "await_sample" + at},
+          {"loader", kLoads, grads, loader},
+          {"disk", kHeld, grads, disk}};
 }
 
-const std::string kInScript = " \\(hang_ddp\\.py:\\d+\\)";
-const Language kCpp = {"C++", false, {programs_folder() + "/hang_ddp"}, faults("", "", "JobQueue::next", "")};
-const Language kPython = {"Python",
-                          true,
-                          {source_folder() + "/tests/e2e/hang_ddp.py"},
-                          faults(kInScript, "train" + kInScript, "train" + kInScript, "read_stuck_file" + kInScript)};
+const Language kCpp = {"C++",
+                       false,
+                       {programs_folder() + "/hang_ddp"},
+                       faults("", kGrads, kOthers + " wait in reduce", "", "JobQueue::next", "")};
+
+// In Python PyTorch's own record tells the call.
+const std::string kTensors = " \\[(\\d+|scalar) float32\\]", kInScript = " \\(hang_ddp\\.py:\\d+\\)";
+const std::string kNotEntered =
+    "has not entered (all_reduce|broadcast) #\\d+" + kTensors + ", in which ranks? \\d( and \\d)? waits?";
+const std::string kInLoss = ", where " + kOthers + " are in all_reduce #\\d+ of losses \\[scalar float32\\]";
+std::vector<HangFault> python_faults() {
+  std::vector<HangFault> all =
+      faults(kInScript, "it " + kNotEntered,
+             "it is in (all_reduce|broadcast) #\\d+" + kTensors +
+                 " and has not entered all_reduce #\\d+ of losses \\[scalar float32\\], in which " + kOthers + " wait",
+             "train" + kInScript, "train" + kInScript, "read_stuck_file" + kInScript);
+  all.push_back({"other", kWaits, "it is in all_gather #\\d+ of losses \\[scalar float32\\]" + kInLoss,
+                 "gather_losses" + kInScript});
+  all.push_back({"size", kWaits, "it is in all_reduce #\\d+ of losses \\[5 float32\\]" + kInLoss,
+                 "sum_another_size" + kInScript});
+  all.push_back({"order", kWaits,
+                 "it is in all_reduce #\\d+" + kTensors +
+                     " and has not entered all_reduce #\\d+ of losses \\[scalar float32\\], in which " + kOthers +
+                     " wait",
+                 "sum_accuracy" + kInScript});
+  all.push_back(
+      {"message", kWaits,
+       "it is in (all_reduce|broadcast) #\\d+" + kTensors + " and has not sent to rank \\d, which waits for that",
+       "train" + kInScript});
+  return all;
+}
+const Language kPython = {"Python", true, {source_folder() + "/tests/e2e/hang_ddp.py"}, python_faults()};
 
 const Language kUnwatched = {"Python without a line of code", true, kPython.program, kPython.faults, {"--watch=see"}};
 

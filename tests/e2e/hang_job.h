@@ -53,7 +53,7 @@ class FindingTimes {
 struct HangFault {
   std::string name;
   std::string sentence;  // of the one to blame
-  std::string waits_in;  // the others
+  std::string others;    // what is said of them
   std::string function;  // on top of its stack
 };
 

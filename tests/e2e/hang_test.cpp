@@ -9,14 +9,14 @@ constexpr const char* kSteps = "60";
 const std::string kHangWorker = programs_folder() + "/hang_worker";
 
 const std::vector<HangFault> kFaults = {
-    {"loop", "has computed for \\d+\\.\\d s", " wait for it in grads", "spin_forever"},
-    {"deadlock", "has computed for \\d+\\.\\d s", " wait for it in grads", "lock_twice"},
-    {"stop", "has been stopped for \\d+\\.\\d s, in compute", " wait for it in grads", "(main|have)"},
-    {"load", "has waited for data for \\d+\\.\\d s", " wait for it in grads", "await_batch"},
-    {"skip", "has waited in grads for \\d+\\.\\d s", " wait in metrics", "FileCollectives::wait"},
+    {"loop", "has computed for \\d+\\.\\d s", "ranks \\d and \\d wait for it in grads", "spin_forever"},
+    {"deadlock", "has computed for \\d+\\.\\d s", "ranks \\d and \\d wait for it in grads", "lock_twice"},
+    {"stop", "has been stopped for \\d+\\.\\d s, in compute", "ranks \\d and \\d wait for it in grads", "(main|have)"},
+    {"load", "has waited for data for \\d+\\.\\d s", "ranks \\d and \\d wait for it in grads", "await_batch"},
+    {"skip", "has waited in grads for \\d+\\.\\d s", "ranks \\d and \\d wait in metrics", "FileCollectives::wait"},
     {"disk", "has (computed for \\d+\\.\\d s|been held by the kernel for \\d+\\.\\d s in \\w+)",
-     " wait for it in grads", ""},
-    {"untold-loop", "has computed for \\d+\\.\\d s", " wait for it in allreduce", "spin_forever"},
+     "ranks \\d and \\d wait for it in grads", ""},
+    {"untold-loop", "has computed for \\d+\\.\\d s", "ranks \\d and \\d wait for it in allreduce", "spin_forever"},
 };
 
 // One job: an agent with three workers, or three agents with one each.

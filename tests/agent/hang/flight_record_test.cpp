@@ -76,10 +76,10 @@ TEST_CASE("with NCCL a call is over once it is completed", "[hang]") {
 TEST_CASE("what is no record of PyTorch's, or an empty one, is none", "[hang]") {
   for (const char* text : {"", "{", "[]", "null", "{}", R"({"entries":[]})", R"({"entries":{"a":1}})"})
     CHECK_FALSE(flight_record(text, ""));
-  const CollectiveRecord read = record(R"(7,"x",{},{"process_group":7,"input_sizes":[7],"collective_seq_id":-1})",
-                                       R"({"": "x"})", "[]");
+  const CollectiveRecord read =
+      record(R"(7,"x",{},{"process_group":7,"input_sizes":[7],"collective_seq_id":-1})", R"({"": "x"})", "[]");
   CHECK(read.groups.size() == 1);
   const CollectiveRecord odd = record(entry(1, R"(["0\u001b[31m","a\nb"])", "x:a\\u0007b", "[]", "[]", true));
-  CHECK(odd.groups[0].description == "a\\nb");
+  CHECK(odd.groups[0].description == "a\\x0ab");
   CHECK(odd.groups[0].calls[0].operation == "a\\x07b");
 }

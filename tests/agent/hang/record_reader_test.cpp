@@ -55,7 +55,7 @@ struct Rig {
     CHECK_FALSE(reader.busy());
     return *records;
   }
-  TempDir folder;
+  TempFolder folder;
   asio::io_context io;
   RecordReader reader{io};
   std::string path(const std::string& name) const { return (folder.path() / name).string(); }
@@ -63,12 +63,12 @@ struct Rig {
 
 }  // namespace
 
-TEST_CASE("records are read of those that answer; one that does not keeps no other from being read", "[hang]") {
+TEST_CASE("records are read of those that answer, and one that does not keeps no other from being read", "[record]") {
   Rig rig;
   Server silent(rig.io, rig.path("0"), ""), answers(rig.io, rig.path("1"), kRecord);
   Server odd(rig.io, rig.path("2"), "{"), older(rig.io, rig.path("3"), std::string("later") + kRecord);
-  const auto records = rig.read({{0, rig.path("0")}, {1, rig.path("1")}, {2, rig.path("2")}, {3, rig.path("3")},
-                                 {4, rig.path("nobody")}});
+  const auto records = rig.read(
+      {{0, rig.path("0")}, {1, rig.path("1")}, {2, rig.path("2")}, {3, rig.path("3")}, {4, rig.path("nobody")}});
   REQUIRE(records.size() == 2);
   CHECK(records.at(1).groups.at(0).entered == 5);
   CHECK(records.contains(3));
@@ -76,7 +76,7 @@ TEST_CASE("records are read of those that answer; one that does not keeps no oth
 }
 
 TEST_CASE("a socket is reached in a folder whose path is longer than a socket's may be, and by what is beside it",
-          "[hang]") {
+          "[record]") {
   Rig rig;
   const auto deep = rig.folder.path() / std::string(120, 'x');
   std::filesystem::create_directory(deep);
@@ -90,7 +90,7 @@ TEST_CASE("a socket is reached in a folder whose path is longer than a socket's 
   CHECK(rig.read({{0, path}}).at(0).groups.at(0).ranks == std::vector{1, 3});
 }
 
-TEST_CASE("a reader may go while it reads", "[hang]") {
+TEST_CASE("a reader may go while it reads", "[record]") {
   Rig rig;
   Server silent(rig.io, rig.path("0"), "");
   {

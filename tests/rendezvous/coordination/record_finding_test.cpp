@@ -139,17 +139,16 @@ TEST_CASE("of ranks that wait for each other in different groups the one with th
 }
 
 TEST_CASE("who waits for a message waits for its other end", "[hang]") {
-  CHECK(found({waits_in(0, "recv 1"), computes(1, {})}) ==
-        "1 it has not entered recv from rank 1, in which rank 0 waits");
+  CHECK(found({waits_in(0, "recv 1"), computes(1, {})}) == "1 it has not sent to rank 0, which waits for that");
   CHECK(found({waits_in(0, "recv 1"), waits_in(1, "send 0")}) == "nobody");
   CHECK(found({waits_in(0, "recv"), computes(1, {})}) == "nobody");
   const RecordedGroup grads = group({over(call(7)), call(8)});
   CHECK(found({waits_in(0, "recv 1"), waits(1, {grads}), waits(2, {grads})}) ==
-        "0 it is in recv from rank 1 and has not entered all_reduce #8 [64 float32], in which ranks 1 and 2 wait");
+        "1 it is in all_reduce #8 [64 float32] and has not sent to rank 0, which waits for that");
   RecordedCall message = call(5, "recv");  // as NCCL records it
   message.to = 1;
   CHECK(found({waits(0, {group({message})}), computes(1, {group({over(call(3))})})}) ==
-        "1 it has not entered recv #5 from rank 1, in which rank 0 waits");
+        "1 it has not sent to rank 0, which waits for that");
 }
 
 TEST_CASE("by records a hang is named as by reports: late, overdue, and not where a debugger has it", "[hang]") {

@@ -141,3 +141,10 @@ TEST_CASE("a rank that turns out to wait is taken back, and another one found", 
   REQUIRE(next.found);
   CHECK(next.found->rank == 0);
 }
+
+TEST_CASE("who waits for a message is told with its other end", "[hang]") {
+  CHECK(found({waits(0, "recv 1"), stands(1, Activity::compute)}) ==
+        "1 has computed for 2.3 s, after step 41; rank 0 waits for it in recv from rank 1");
+  CHECK(found({waits(0, "send 1"), waits(1, "barrier"), waits(2, "barrier")}).substr(0, 37) ==
+        "0 has waited in send to rank 1 for 2.");
+}
