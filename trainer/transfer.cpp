@@ -13,13 +13,15 @@ std::string load_initial_weights(torch::nn::Module& model, const ModelOptions& o
   const bool partial = !options.transfer.empty();
   const std::string& path = partial ? options.transfer : options.init;
   if (path.empty()) return "";
-  if (partial) {
-    const LoadReport report = load_weights(model, path, {.partial = true, .skip = options.skip});
-    return "weights of " + path + ": " + report.text();
-  }
-  load_weights(model, path,
-               {.skip = options.skip, .remedy = "Name weights of this model, or take what fits with --transfer."});
-  return "";
+  const LoadReport report =
+      load_weights(model, path,
+                   {.partial = partial,
+                    .skip = options.skip,
+                    .remedy = partial ? "Name weights of this model with --transfer, or choose theirs with --model."
+                                      : "Name weights of this model with --init, or take what fits with --transfer.",
+                    .what = partial ? "the weights of --transfer" : "the weights of --init"});
+  const std::string text = partial ? report.text() : report.prefix_text();
+  return text.empty() ? "" : "weights of " + path + ": " + text;
 }
 
 void freeze_all_but(torch::nn::Module& model, const std::vector<std::string>& prefixes) {

@@ -1,10 +1,13 @@
-// A file of torch.save() as far as it is read without LibTorch: the archive, and the pickle in it; or a pickle alone.
+// A file of torch.save() as far as it is read without LibTorch: the archive, and the pickle in it; or a pickle alone,
+// or a file of the format before PyTorch 1.6.
 #include <variant>
 
 #include "tests/fuzz/fuzz.h"
 #include "trainer/ddp/snapshot/archive.h"
 #include "trainer/ddp/snapshot/damaged.h"
+#include "trainer/ddp/snapshot/legacy_torch_file.h"
 #include "trainer/ddp/snapshot/pickle.h"
+#include "trainer/ddp/snapshot/weights_in_pickle.h"
 
 using namespace ddprun;
 using namespace ddprun::fuzz;
@@ -45,11 +48,24 @@ void read_values(std::string_view bytes) {
   }
 }
 
+void find_all(const Pickle& pickle) {
+  for (const FoundTensor& found : find_weights(pickle).tensors)
+    promise(found.tensor < pickle.tensors.size(), "a tensor that is found is there");
+}
+
+// As weights are read, of which less is demanded.
+void read_weights(std::string_view bytes) try {
+  looks_like_legacy_torch_file(bytes) ? find_all(read_legacy_torch_file(bytes).pickle)
+                                      : find_all(read_object_pickle(bytes));
+} catch (const Malformed&) {
+}
+
 }  // namespace
 
 DDPRUN_FUZZER(torch_file) try {
   const std::string text = fuzz::text_of(data, size);
   if (!text.starts_with("PK")) {
+    read_weights(text);
     read_values(text);
     return 0;
   }
@@ -61,7 +77,10 @@ DDPRUN_FUZZER(torch_file) try {
     total += record.bytes.size();
   }
   promise(total < size, "all records together are smaller than their file");
-  if (const auto* pickle = archive.find("data.pkl")) read_values(pickle->bytes);
+  if (const auto* pickle = archive.find("data.pkl")) {
+    read_weights(pickle->bytes);
+    read_values(pickle->bytes);
+  }
   return 0;
 } catch (const Malformed&) {  // one sentence for a person
   return 0;

@@ -64,9 +64,11 @@ TEST_CASE("a report names eight tensors of a kind and counts the others", "[weig
 }
 
 TEST_CASE("a file none of whose tensors fits is refused even where parts are enough", "[weights]") {
-  CHECK(error_text(tensors({"net.a"}), tensors({"a"}), {.partial = true}) ==
-        "cannot load the file: none of its tensors fits the model: it lacks a; the model does not have its net.a. "
+  CHECK(error_text(tensors({"net.b"}), tensors({"a"}), {.partial = true}) ==
+        "cannot load the file: none of its tensors fits the model: it lacks a; the model does not have its net.b. "
         "LoadOptions::rename makes names fit.");
+  CHECK_THAT(error_text(tensors({"b"}), tensors({"a"}), {.partial = true, .remedy = "Pass another."}),
+             EndsWith(". Pass another."));
 }
 
 TEST_CASE("the first prefix that fits is replaced, once", "[weights]") {
@@ -87,16 +89,28 @@ TEST_CASE("what is skipped is neither loaded nor missed", "[weights]") {
   CHECK(match.report.text() == "loaded 1 of 3 tensors (2 skipped)");
 }
 
-TEST_CASE("the prefix of Python's DistributedDataParallel is taken off, and a child of that name keeps it",
-          "[weights]") {
-  const auto fits = [](const Names& file, const Names& model, const LoadOptions& options = {}) {
-    return error_text(tensors(file), tensors(model), options).empty();
+TEST_CASE("prefixes that all names share are left out if more names fit without them, and are told", "[weights]") {
+  const auto match = match_weights(tensors({"_orig_mod.module.a", "_orig_mod.module.b"}), tensors({"a", "b"}), {}, "");
+  CHECK(match.report.text() == "loaded 2 of 2 tensors; all 2 names begin with '_orig_mod.module.', which is left out");
+  const auto left_out = [](const Names& file, const Names& model, const LoadOptions& options = {.partial = true}) {
+    return match_weights(tensors(file), tensors(model), options, "the file").report.prefix;
   };
-  CHECK(fits({"module.a", "module.b"}, {"a", "b"}));
-  CHECK(fits({"module.a", "module.b"}, {"module.a", "module.b"}));
-  CHECK(fits({"module.module.a"}, {"module.a"}));
-  CHECK(fits({"module.backbone.a"}, {"a"}, {.rename = {{"backbone.", ""}}}));
-  CHECK_FALSE(fits({"module.a", "b"}, {"a", "b"}));
+  CHECK(left_out({"module.a", "module.b"}, {"a", "b"}) == "module.");
+  CHECK(left_out({"model.net.a.w", "model.net.b.w"}, {"a.w", "b.w", "c.w"}) == "model.net.");
+  CHECK(left_out({"module.backbone.a"}, {"a"}, {.rename = {{"backbone.", ""}}}) == "module.");
+  // A model's own names may begin so.
+  CHECK(left_out({"model.a", "model.b"}, {"model.a", "model.b"}) == "");
+  CHECK(left_out({"model.a", "model.b"}, {"model.a", "a", "model.b"}) == "");
+  CHECK(left_out({"module.model.a"}, {"model.a"}) == "module.");
+  CHECK(left_out({"module.module.a"}, {"module.a"}) == "module.");
+  CHECK_FALSE(error_text(tensors({"module.a", "b"}), tensors({"a", "b"})).empty());
+}
+
+TEST_CASE("a file from before batches were counted lacks nothing", "[weights]") {
+  const Names model{"bn.running_mean", "bn.num_batches_tracked", "fc.running_mean", "fc.num_batches_tracked"};
+  CHECK(error_text(tensors({"bn.running_mean", "fc.running_mean"}), tensors(model)) == "");
+  CHECK_THAT(error_text(tensors({"bn.running_mean", "bn.num_batches_tracked", "fc.running_mean"}), tensors(model)),
+             Contains("it lacks fc.num_batches_tracked"));
 }
 
 TEST_CASE("a tensor of two names is loaded by one of them", "[weights]") {

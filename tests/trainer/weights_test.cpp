@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <functional>
+
 #include "tests/support/test.h"
 
 namespace {
@@ -43,7 +45,7 @@ std::string differences(const torch::nn::Module& one, const torch::nn::Module& o
 
 void run_peer(const char* what, const TempFolder& folder) {
   REQUIRE(test::run({venv_python(), source_folder() + "/tests/trainer/weights_peer.py", what, folder.path()},
-                    std::chrono::seconds(60)) == exited(0));
+                    std::chrono::seconds(120)) == exited(0));
 }
 
 // One tensor of each type that torch.save's old storages do not have, and of some that they do.
@@ -67,6 +69,22 @@ std::string error_text(torch::nn::Module& module, const std::string& path, const
   return test::error_text([&] { load_weights(module, path, options); });
 }
 
+// Files that are not read are answered with a command that makes them readable.
+void check_commands(const TempFolder& folder, const std::function<void(const std::string&)>& check) {
+  const std::string before = "onvert it with: ";
+  std::string commands;
+  const std::vector<std::string> names{"dcp", "two.pt", "plain.pkl", "tar.pt"};
+  for (const std::string& name : names) {
+    const std::string text = error_text(*net_of_seed(6), folder / name);
+    INFO(text);
+    REQUIRE(text.find(before) != text.npos);
+    commands += text.substr(text.find(before) + before.size()) + "\n";
+  }
+  folder.write("commands", commands);
+  run_peer("convert", folder);
+  for (const std::string& name : names) check(name + ".pt");
+}
+
 }  // namespace
 
 TEST_CASE("PyTorch and safetensors read the weights that are published", "[weights]") {
@@ -84,15 +102,22 @@ TEST_CASE("weights that Python wrote are loaded in each of its forms", "[weights
   const TempFolder folder;
   run_peer("write", folder);
   const auto expected = net_of_seed(5);
-  for (const char* name : {"bare.pt", "tutorial.pt", "recipe.pt", "imagenet.pt", "theirs.safetensors",
-                           "ddp.safetensors", "one_name.safetensors"}) {
+  const auto check = [&](const std::string& name, const std::string& prefix = "") {
     INFO(name);
     const auto net = net_of_seed(6);
     const auto report = load_weights(*net, folder / name);
     CHECK(differences(*net, *expected) == "");
     CHECK(report.loaded.size() == 17);
-    CHECK(report.text() == "loaded 17 of 17 tensors");
-  }
+    CHECK(report.prefix == prefix);
+  };
+  for (const char* name : {"bare.pt", "recipe.pt", "theirs.safetensors", "one_name.safetensors", "legacy.pt",
+                           "whole.pt", "whole_legacy.pt", "deepspeed.pt", "modules.pt", "script.pt", "model/",
+                           "pytorch_model", "model/model.safetensors.index.json"})
+    check(name);
+  for (const char* name : {"tutorial.pt", "imagenet.pt", "ddp.safetensors"}) check(name, "module.");
+  check("compiled.pt", "_orig_mod.module.");
+  check("last.ckpt", "model.");
+  check_commands(folder, check);
   const auto wide = net_of_seed(6);
   load_weights(*wide, folder / "wide.safetensors");
   CHECK(differences(*wide, *expected) == "");  // as the types are the module's
@@ -172,9 +197,25 @@ TEST_CASE("damaged weights are noticed before anything is loaded", "[weights]") 
   folder.write("flipped", flipped);
   CHECK_THAT(error_text(*net, folder / "flipped"), Contains("cannot read the weights "));
   folder.write("text", "these are no weights");
-  CHECK_THAT(error_text(*net, folder / "text"), Contains("it is neither a file of torch.save nor of safetensors"));
-  CHECK_THAT(error_text(*net, folder / "nowhere"), Contains("No such file or directory"));
+  CHECK_THAT(error_text(*net, folder / "text"), Contains("neither of torch.save nor of safetensors"));
+  CHECK_THAT(error_text(*net, folder / "nowhere"), Contains("there is no such file"));
   CHECK(differences(*net, *net_of_seed(5)) == "");
+}
+
+TEST_CASE("a folder of weights that are not there, or not whole, is told with what is", "[weights]") {
+  const TempFolder folder;
+  const auto net = net_of_seed(5);
+  const auto says = [&](const std::string& text) { CHECK_THAT(error_text(*net, folder.path()), Contains(text)); };
+  says("it is a folder without weights; in it is nothing");
+  folder.write("notes.txt", "");
+  says("in it is notes.txt");
+  publish(*net, folder / "last.pt");
+  says("it is a folder. Name a file in it, such as last.pt.");
+  CHECK_THAT(error_text(*net, folder / "lost.pt"), Contains("Did you mean " + (folder / "last.pt").string() + "?"));
+  folder.write("model.safetensors.index.json", R"({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}})");
+  says("2 of its 2 files are not beside it: one.safetensors and two.safetensors");
+  folder.write("model.safetensors.index.json", R"({"weight_map": {"a": "../last.pt"}})");
+  says("its weight_map names something other than a file beside it");
 }
 
 TEST_CASE("a bool of a safetensors file is one, and tensors may lie anywhere", "[weights]") {

@@ -75,7 +75,8 @@ Directory find_directory(const View& file) {
 struct Entry {
   std::string_view name;
   std::uint64_t at;    // offset of its local header
-  std::uint64_t size;  // of its content
+  std::uint64_t size;  // of its content, as it is stored
+  bool compressed;
   std::uint64_t begin = 0;
 };
 
@@ -97,12 +98,13 @@ void read_zip64_sizes(const View& extras, std::uint64_t& whole, std::uint64_t& s
 // Moves `at` past it.
 Entry read_entry(const View& file, std::uint64_t& at) {
   if (file.u32(at) != kEntry) fail("its directory has an invalid entry");
-  if (file.u16(at + 8) & kEncrypted || file.u16(at + 10) != 0) fail("a part of it is compressed or encrypted");
+  if (file.u16(at + 8) & kEncrypted) fail("a part of it is compressed or encrypted");
+  const bool compressed = file.u16(at + 10) != 0;
   std::uint64_t size = file.u32(at + 20), whole = file.u32(at + 24), local = file.u32(at + 42);
   const std::uint64_t name = file.u16(at + 28), extra = file.u16(at + 30), comment = file.u16(at + 32);
   read_zip64_sizes(View(file.part(at + kEntryBytes + name, extra)), whole, size, local);
-  if (size != whole) fail("a part of it has two sizes");
-  const Entry entry{file.part(at + kEntryBytes, name), local, size};
+  if (size != whole && !compressed) fail("a part of it has two sizes");
+  const Entry entry{file.part(at + kEntryBytes, name), local, size, compressed};
   at += kEntryBytes + name + extra + comment;
   return entry;
 }
@@ -133,7 +135,7 @@ void check_no_overlap(const View& file, std::vector<Entry>& entries, std::uint64
 
 }  // namespace
 
-Archive::Archive(std::string_view bytes) {
+Archive::Archive(std::string_view bytes, Compressed compressed) {
   const View file(bytes);
   const Directory directory = find_directory(file);
   std::vector<Entry> entries = read_entries(file, directory);
@@ -144,10 +146,21 @@ Archive::Archive(std::string_view bytes) {
   const std::string_view folder = entries.front().name.substr(0, slash + 1);
   for (const Entry& entry : entries) {
     if (!entry.name.starts_with(folder)) fail("its parts are in several folders");
+    if (entry.compressed && compressed == Compressed::refused) fail("a part of it is compressed or encrypted");
+    if (entry.compressed) continue;
     const std::string_view name = entry.name.substr(folder.size());
     if (!by_name_.emplace(name, records_.size()).second) fail("it has two parts with the same name");
     records_.push_back({name, file.part(entry.begin, entry.size)});
   }
+}
+
+std::vector<std::string> names_in_zip(std::string_view bytes) try {
+  const View file(bytes);
+  std::vector<std::string> names;
+  for (const Entry& entry : read_entries(file, find_directory(file))) names.emplace_back(entry.name);
+  return names;
+} catch (const Malformed&) {
+  return {};
 }
 
 const Archive::Record* Archive::find(std::string_view name) const {

@@ -17,8 +17,11 @@ class Archive {
     std::string_view bytes;
   };
 
-  // `file` must outlive it. Throws Malformed (damaged.h) if it is not such an archive.
-  explicit Archive(std::string_view file);
+  enum class Compressed { refused, left_out };
+
+  // `file` must outlive it. Throws Malformed (damaged.h) if it is not such an archive. TorchScript compresses its code:
+  // such records may be left out.
+  explicit Archive(std::string_view file, Compressed compressed = Compressed::refused);
 
   const std::vector<Record>& records() const { return records_; }  // in the order of its directory
   const Record* find(std::string_view name) const;
@@ -27,5 +30,8 @@ class Archive {
   std::vector<Record> records_;
   std::map<std::string_view, std::size_t> by_name_;
 };
+
+// The names of all parts of any zip archive, with their folders; none if it is damaged.
+std::vector<std::string> names_in_zip(std::string_view file);
 
 }  // namespace ddprun

@@ -42,6 +42,17 @@ constexpr std::size_t kOrderedDict = kStorageKinds.size(), kRebuildTensor = kOrd
                       kRebuildParameter = kOrderedDict + 2, kSize = kOrderedDict + 3;
 constexpr std::array<std::string_view, 4> kCallables{"collections.OrderedDict", "torch._utils._rebuild_tensor_v2",
                                                      "torch._utils._rebuild_parameter", "torch.Size"};
+// Other names of the same, in files that read_pickle() need not read: of PyTorch 0.1 to 0.3, and of subclasses of
+// tensors.
+constexpr std::array<std::pair<std::string_view, std::size_t>, 6> kSynonyms{
+    {{"torch._utils._rebuild_tensor", kRebuildTensor},
+     {"torch._utils._rebuild_parameter_with_state", kRebuildParameter},
+     {"torch.nn.parameter.Parameter", kRebuildParameter},
+     {"torch.nn.parameter.Buffer", kRebuildParameter},
+     {"torch.autograd.variable.Variable", kRebuildParameter},
+     {"torch.nn.parameter.UninitializedParameter", kRebuildParameter}}};
+constexpr std::string_view kOfCuda = "torch.cuda.", kOfType = "torch._tensor._rebuild_from_type_v2";
+constexpr std::size_t kUnknown = SIZE_MAX;
 
 std::optional<std::size_t> find_known(const std::string& name) {
   for (std::size_t i = 0; i < kStorageKinds.size(); ++i)
@@ -51,13 +62,21 @@ std::optional<std::size_t> find_known(const std::string& name) {
   return std::nullopt;
 }
 
+std::size_t find_any(const std::string& name) {
+  for (const auto& [synonym, known] : kSynonyms)
+    if (synonym == name) return known;
+  return find_known(name.starts_with(kOfCuda) ? "torch." + name.substr(kOfCuda.size()) : name).value_or(kUnknown);
+}
+
 [[noreturn]] void malformed(const std::string& why) { throw Malformed(why); }
 
 // The pickle machine: executes operations one by one on a stack of values.
 class Machine {
  public:
-  explicit Machine(std::string_view bytes) : bytes_(bytes) {}
+  enum class Objects { refused, kept };
+  explicit Machine(std::string_view bytes, Objects objects) : bytes_(bytes), keeps_(objects == Objects::kept) {}
 
+  std::size_t size() const { return at_; }
   Pickle run() {
     try {
       while (step(number<std::uint8_t>())) {
@@ -92,8 +111,12 @@ class Machine {
   }
   std::int64_t long_number() {
     const auto count = number<std::uint8_t>();
-    if (count > 8) malformed("a whole number has more than 64 bits");
-    const std::string_view digits = bytes(count);
+    return long_number(count);
+  }
+  std::int64_t long_number(std::size_t count) {
+    const std::string_view all = bytes(count), digits = all.substr(0, 8);
+    if (count > 8 && !keeps_) malformed("a whole number has more than 64 bits");
+    count = digits.size();
     std::int64_t result = count && (digits.back() & 0x80) ? -1 : 0;
     std::memcpy(&result, digits.data(), count);
     return result;
@@ -142,30 +165,54 @@ class Machine {
   }
 
   void set_items(const std::vector<NodeId>& pairs) {
+    if (auto* object = get<PickleObject>(top())) {
+      for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) object->items.emplace_back(pairs[i], pairs[i + 1]);
+      return;
+    }
     auto& dict = expect<PickleDict>(top(), "something that is not a dict gets items");
     if (pairs.size() % 2) malformed("a dict gets a key without a value");
     for (std::size_t i = 0; i < pairs.size(); i += 2) {
-      if (!get<std::string>(pairs[i]) && !get<std::int64_t>(pairs[i]))
+      if (!keeps_ && !get<std::string>(pairs[i]) && !get<std::int64_t>(pairs[i]))
         malformed("a dict's key is neither text nor a whole number");
       dict.items.emplace_back(pairs[i], pairs[i + 1]);
     }
   }
   void append(const std::vector<NodeId>& items) {
+    if (get<PickleObject>(top())) return;  // a subclass of list
     auto& list = expect<PickleList>(top(), "something that is not a list gets elements");
     list.items.insert(list.items.end(), items.begin(), items.end());
   }
 
   void push_name() {
-    const std::string module(text_line()), name = module + "." + std::string(text_line());
+    const std::string module(text_line());
+    push_name(module + "." + std::string(text_line()));
+  }
+  void push_name(const std::string& name) {
+    if (keeps_) {
+      const std::size_t known = find_any(name);
+      return push_new(PickleName{known, known == kUnknown ? name : ""});
+    }
     const auto known = find_known(name);
     if (!known) malformed("it calls " + visible(name) + ", which is not data");
     push_new(PickleName{*known});
   }
 
-  // ("storage", type, key, device, element count)
+  // What read_pickle() refuses: ("module", class, file, source), storages of other types, and views of storages.
+  bool push_other_storage(const PickleTuple& parts) {
+    const auto* kind = parts.items.empty() ? nullptr : get<std::string>(parts.items[0]);
+    if (kind && *kind == "module" && parts.items.size() > 1) return push(parts.items[1]), true;
+    const bool is_view = parts.items.size() == 6 && !get<PickleNone>(parts.items[5]);
+    const auto* type = parts.items.size() > 1 ? get<PickleName>(parts.items[1]) : nullptr;
+    if (kind && *kind == "storage" && !is_view && type && type->known < kStorageKinds.size()) return false;
+    return push_new(PickleObject{}), true;
+  }
+
+  // ("storage", type, key, device, element count), and before PyTorch 1.6 a view
   void push_storage(NodeId description) {
     const auto* parts = get<PickleTuple>(description);
-    if (!parts || parts->items.size() != 5) malformed("a storage's description is invalid");
+    if (parts && keeps_ && push_other_storage(*parts)) return;
+    if (!parts || parts->items.size() < 5 || parts->items.size() > (keeps_ ? 6 : 5))
+      malformed("a storage's description is invalid");
     const auto& type = expect<PickleName>(parts->items[1], "a storage has no type");
     if (type.known >= kStorageKinds.size()) malformed("a storage has no type");
     const auto& key = expect<std::string>(parts->items[2], "a storage has no key");
@@ -183,6 +230,7 @@ class Machine {
   // (storage, offset, size, stride, ...)
   void push_tensor(const std::vector<NodeId>& arguments) {
     if (arguments.size() < 4) malformed("a tensor's description is invalid");
+    if (get<PickleObject>(arguments[0])) return push_new(PickleObject{});
     const auto& memory = expect<StorageId>(arguments[0], "a tensor has no storage");
     PickleTensor tensor{memory.index, expect<std::int64_t>(arguments[1], "a tensor has no place in its storage"),
                         whole_numbers(arguments[2]), whole_numbers(arguments[3])};
@@ -218,14 +266,33 @@ class Machine {
 
   void call() {
     const NodeId given = pop(), callee = pop();
+    call(callee, given);
+  }
+  void call(NodeId callee, NodeId given) {
     const auto* name = get<PickleName>(callee);
     const auto* arguments = get<PickleTuple>(given);
+    if (keeps_ && (!name || !arguments || name->known == kUnknown || name->known < kStorageKinds.size()))
+      return push_object(callee, given);
     if (!name || !arguments) malformed("it calls something that has no name");
     if (name->known == kOrderedDict) return push_new(PickleDict{});
     if (name->known == kRebuildTensor) return push_tensor(arguments->items);
     if (name->known != kRebuildParameter && name->known != kSize) malformed("it calls a type of storage");
     if (arguments->items.empty()) malformed("it calls something with too few arguments");
     push(arguments->items[0]);
+  }
+  void push_object(NodeId callee, NodeId given) {
+    const auto* name = get<PickleName>(callee);
+    const auto* arguments = get<PickleTuple>(given);
+    // (function, type, arguments, state)
+    if (name && name->name == kOfType && arguments && arguments->items.size() > 2 &&
+        get<PickleName>(arguments->items[0]) && get<PickleName>(arguments->items[0])->known == kRebuildTensor)
+      return call(arguments->items[0], arguments->items[2]);
+    push_new(PickleObject{name ? name->name : "", given});
+  }
+  void build() {
+    const NodeId state = pop();
+    if (!keeps_) return;
+    if (auto* object = get<PickleObject>(top())) object->state = state;
   }
 
   template <class Index>
@@ -261,7 +328,7 @@ class Machine {
       case 'e': append(pop_to_mark()); break;                             // APPENDS
       case 's': set_items(pop_many(2)); break;                            // SETITEM
       case 'u': set_items(pop_to_mark()); break;                          // SETITEMS
-      case 'b': pop(); break;                                             // BUILD
+      case 'b': build(); break;                                           // BUILD
       case 'J': push_new(std::int64_t{number<std::int32_t>()}); break;    // BININT
       case 'K': push_new(std::int64_t{number<std::uint8_t>()}); break;    // BININT1
       case 'M': push_new(std::int64_t{number<std::uint16_t>()}); break;   // BININT2
@@ -276,12 +343,75 @@ class Machine {
       case '.': return false;                                             // STOP
       // clang-format on
       default:
+        if (keeps_ && step_of_objects(operation)) break;
         malformed("it uses the pickle operation " + std::to_string(operation) + ", which torch.save does not");
     }
     return true;
   }
 
+  template <class Size>
+  std::string text() {
+    const auto size = number<Size>();
+    return std::string(bytes(size));
+  }
+  void new_object(std::size_t arguments) {
+    const std::vector<NodeId> ids = pop_many(1 + arguments);  // the class, its arguments, and maybe named ones
+    const auto* name = get<PickleName>(ids[0]);
+    if (name && name->known == kOrderedDict) return push_new(PickleDict{});
+    push_object(ids[0], ids[1]);
+  }
+  void add_to_set(const std::vector<NodeId>& items) {
+    auto& set = expect<PickleObject>(top(), "something that is not a set gets elements");
+    for (const NodeId id : items) set.items.emplace_back(id, id);
+  }
+  void push_dict(const std::vector<NodeId>& pairs) {
+    push_new(PickleDict{});
+    set_items(pairs);
+  }
+  void push_frozen_set(const std::vector<NodeId>& items) {
+    push_new(PickleObject{});
+    add_to_set(items);
+  }
+  void push_name_of_stack() {
+    const std::vector<NodeId> parts = pop_many(2);
+    push_name(expect<std::string>(parts[0], "a name is not text") + "." +
+              expect<std::string>(parts[1], "a name is not text"));
+  }
+  void drop() {
+    if (stack_.empty()) malformed("its stack has no value");
+    stack_.pop_back();
+  }
+
+  // Those of Python's own types and of later protocols.
+  bool step_of_objects(std::uint8_t operation) {
+    switch (operation) {
+      // clang-format off
+      case 0x81: new_object(1); break;                                    // NEWOBJ
+      case 0x92: new_object(2); break;                                    // NEWOBJ_EX
+      case 0x93: push_name_of_stack(); break;                             // STACK_GLOBAL
+      case 0x94: memo_[static_cast<std::uint32_t>(memo_.size())] = top(); break;  // MEMOIZE
+      case 0x95: number<std::uint64_t>(); break;                          // FRAME
+      case 'U': case 'C': case 0x8c: push_new(text<std::uint8_t>()); break;   // SHORT_BINSTRING, _BINBYTES, _BINUNICODE
+      case 'T': case 'B': push_new(text<std::uint32_t>()); break;         // BINSTRING, BINBYTES
+      case 0x8d: case 0x8e: case 0x96: push_new(text<std::uint64_t>()); break;  // BINUNICODE8, BINBYTES8, BYTEARRAY8
+      case 0x8b: push_new(long_number(number<std::uint32_t>())); break;   // LONG4
+      case 0x8f: push_new(PickleObject{}); break;                         // EMPTY_SET
+      case 0x90: add_to_set(pop_to_mark()); break;                        // ADDITEMS
+      case 0x91: push_frozen_set(pop_to_mark()); break;                   // FROZENSET
+      case 'd': push_dict(pop_to_mark()); break;                          // DICT
+      case 'l': push_new(PickleList{pop_to_mark()}); break;               // LIST
+      case '0': drop(); break;                                            // POP
+      case '1': pop_to_mark(); break;                                     // POP_MARK
+      case '2': push(top()); break;                                       // DUP
+      // clang-format on
+      default:
+        return false;
+    }
+    return true;
+  }
+
   std::string_view bytes_;
+  const bool keeps_;
   std::size_t at_ = 0;
   std::vector<NodeId> stack_;
   std::map<std::uint32_t, NodeId> memo_;
@@ -377,8 +507,15 @@ std::size_t bytes_of(Element type) {
 }
 
 Pickle read_pickle(std::string_view bytes) {
-  Pickle pickle = Machine(bytes).run();
+  Pickle pickle = Machine(bytes, Machine::Objects::refused).run();
   TreeSizeCheck(pickle, std::min(kPickleNodesMax, kUsesMin + kUsesPerByteMax * bytes.size())).run();
+  return pickle;
+}
+
+Pickle read_object_pickle(std::string_view bytes, std::size_t* size) {
+  Machine machine(bytes, Machine::Objects::kept);
+  Pickle pickle = machine.run();
+  if (size) *size = machine.size();
   return pickle;
 }
 

@@ -5,6 +5,9 @@
 // tensors and parameters. An object's attributes (BUILD, such as state_dict()._metadata) are dropped. Throws Malformed
 // (damaged.h) for malformed bytes; every length is checked, and the limits below bound the memory to about 1 GB.
 //
+// read_object_pickle() reads any other object, too, as its class's name, arguments and attributes, and still calls
+// nothing: whole modules, TorchScript, hyperparameters.
+//
 // Pure. A value that is used in several places is one node, so a small pickle gives a small graph; traversed as a tree,
 // it has at most kPickleNodesMax nodes, fewer for a small one, and is never deeper than kPickleDepthMax.
 #pragma once
@@ -52,16 +55,25 @@ struct PickleTensor {
 struct TensorId {
   std::size_t index = 0;  // in Pickle::tensors
 };
-// A callable name, or its result that is not a value: used only while the pickle is read.
+// A callable name, or its result that is not a value: in read_pickle() used only while the pickle is read.
 struct PickleName {
   std::size_t known = 0;
+  std::string name = {};  // read_object_pickle() only, and only if it is not known
 };
 struct StorageId {
   std::size_t index = 0;
 };
 
+// An object that is not plain data, as it was pickled: nothing was called to make it. A set has its elements as keys.
+struct PickleObject {
+  static constexpr NodeId kNone = UINT32_MAX;
+  std::string type;  // "torch.nn.modules.linear.Linear"; empty: unknown
+  NodeId arguments = kNone, state = kNone;
+  std::vector<std::pair<NodeId, NodeId>> items = {};  // of a subclass of dict
+};
+
 using PickleNode = std::variant<PickleNone, bool, std::int64_t, double, std::string, PickleTuple, PickleList,
-                                PickleDict, TensorId, PickleName, StorageId>;
+                                PickleDict, TensorId, PickleName, StorageId, PickleObject>;
 
 struct Pickle {
   std::deque<PickleNode> nodes;  // grows without copying
@@ -73,5 +85,9 @@ struct Pickle {
 };
 
 Pickle read_pickle(std::string_view bytes);
+
+// The graph may have cycles and be of any depth. Dicts may have keys of any kind. `size`, if given: of the pickle,
+// behind which there may be more.
+Pickle read_object_pickle(std::string_view bytes, std::size_t* size = nullptr);
 
 }  // namespace ddprun

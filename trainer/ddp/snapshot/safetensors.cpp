@@ -107,7 +107,7 @@ SafeTensor tensor_of(const std::string& name, const Json& entry, std::size_t dat
   if (offsets.size() != 2) fail(what + " has no data_offsets");
   const auto begin = static_cast<std::size_t>(whole_number(offsets[0], what + "'s place"));
   const auto end = static_cast<std::size_t>(whole_number(offsets[1], what + "'s place"));
-  if (begin > end || end > data_bytes) fail(what + " reaches outside the file");
+  if (begin > end || end > data_bytes) fail(what + " reaches outside the file, which is cut short or damaged");
   if (end - begin != bytes_of(tensor.shape, element, what))
     fail(what + " has " + std::to_string(end - begin) + " bytes where its type and shape need others");
   tensor.begin = data_begin + begin;

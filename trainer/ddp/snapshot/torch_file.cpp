@@ -9,11 +9,13 @@
 #include <memory>
 #include <new>
 #include <string_view>
+#include <utility>
 
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/spelling.h"
 #include "trainer/ddp/snapshot/archive.h"
 #include "trainer/ddp/snapshot/damaged.h"
+#include "trainer/ddp/snapshot/legacy_torch_file.h"
 #include "trainer/ddp/snapshot/unpickler.h"
 
 namespace ddprun {
@@ -110,13 +112,47 @@ std::string_view record(const Archive& archive, const std::string& name) {
   throw Malformed("it is damaged, or not a file of torch.save (it has no " + visible(name) + ")");
 }
 
+void check_byte_order(const Archive& archive, const std::string& name) {
+  if (const auto* order = archive.find("byteorder"); order && order->bytes != kByteOrder)
+    throw Error("cannot read " + name, "its byte order is not this machine's");
+}
+
 Unpacked unpack(const std::string& bytes, const std::string& name) {
   const Archive archive(bytes);
   const std::string digest = check_digest(archive);
-  if (const auto* order = archive.find("byteorder"); order && order->bytes != kByteOrder)
-    throw Error("cannot read " + name, "its byte order is not this machine's");
+  check_byte_order(archive, name);
   const Pickle pickle = read_pickle(record(archive, "data.pkl"));
   return {to_ivalue(pickle, [&](const std::string& key) { return record(archive, "data/" + key); }), digest};
+}
+
+// Calls `read`; what is wrong with the bytes becomes a DamagedFile.
+template <class Read>
+auto with_name(const std::string& name, const Read& read) try {
+  return read();
+} catch (const Malformed& error) {
+  throw DamagedFile("cannot read " + name, error.what());
+} catch (const std::bad_alloc&) {
+  throw NoMemory(name);
+} catch (const c10::Error& error) {
+  if (std::string(error.what_without_backtrace()).find(kNoMemoryInTorch) != std::string::npos) throw NoMemory(name);
+  throw;
+}
+
+PickleTensors open_archive(std::string_view bytes, const std::string& name) {
+  const auto archive = std::make_shared<const Archive>(bytes, Archive::Compressed::left_out);
+  check_digest(*archive);
+  check_byte_order(*archive, name);
+  Pickle pickle = read_object_pickle(record(*archive, "data.pkl"));
+  return {std::move(pickle), [archive](const std::string& key) { return record(*archive, "data/" + key); }};
+}
+
+PickleTensors open_legacy(std::string_view bytes) {
+  LegacyTorchFile file = read_legacy_torch_file(bytes);
+  return {std::move(file.pickle), [storages = std::move(file.storages)](const std::string& key) {
+            const auto found = storages.find(key);
+            if (found == storages.end()) throw Malformed("it lacks a storage");
+            return found->second;
+          }};
 }
 
 }  // namespace
@@ -161,16 +197,12 @@ std::string write_torch_file(const c10::IValue& value, const std::function<void(
 }
 
 Unpacked unpack_torch_file(const std::string& bytes, const std::string& name) {
-  try {
-    return unpack(bytes, name);
-  } catch (const Malformed& error) {
-    throw DamagedFile("cannot read " + name, error.what());
-  } catch (const std::bad_alloc&) {
-    throw NoMemory(name);
-  } catch (const c10::Error& error) {
-    if (std::string(error.what_without_backtrace()).find(kNoMemoryInTorch) != std::string::npos) throw NoMemory(name);
-    throw;
-  }
+  return with_name(name, [&] { return unpack(bytes, name); });
+}
+
+PickleTensors read_torch_objects(std::string_view bytes, const std::string& name) {
+  return with_name(
+      name, [&] { return looks_like_legacy_torch_file(bytes) ? open_legacy(bytes) : open_archive(bytes, name); });
 }
 
 }  // namespace ddprun

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "rendezvous/base/error.h"
+#include "trainer/ddp/snapshot/unpickler.h"
 
 namespace ddprun {
 
@@ -46,5 +47,9 @@ class NoMemory : public Error {
 // Throws DamagedFile (damaged.h), with `name` in it, if the bytes are torn, altered or of another format. Any other
 // exception, such as NoMemory, does not mean that the file is bad.
 Unpacked unpack_torch_file(const std::string& bytes, const std::string& name);
+
+// The same for what is no snapshot: reads any objects (read_object_pickle), TorchScript archives, and files from before
+// PyTorch 1.6. `bytes` must outlive the result and its tensors' first use.
+PickleTensors read_torch_objects(std::string_view bytes, const std::string& name);
 
 }  // namespace ddprun

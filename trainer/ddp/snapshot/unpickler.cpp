@@ -2,7 +2,9 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -48,6 +50,12 @@ at::Tensor read_storage(const PickleStorage& storage, const StorageReader& read)
   return tensor;
 }
 
+at::Tensor view_of(const at::Tensor& memory, const PickleTensor& tensor) {
+  const bool empty = std::count(tensor.size.begin(), tensor.size.end(), 0) > 0;
+  return empty ? torch::empty(tensor.size, memory.scalar_type())
+               : memory.as_strided(tensor.size, tensor.stride, tensor.offset);
+}
+
 class Builder {
  public:
   Builder(const Pickle& pickle, const StorageReader& read) : pickle_(pickle), built_(pickle.nodes.size()) {
@@ -84,12 +92,10 @@ class Builder {
   }
   IValue make(TensorId id) {
     const PickleTensor& tensor = pickle_.tensors[id.index];
-    const at::Tensor& memory = storages_[tensor.storage];
-    const bool empty = std::count(tensor.size.begin(), tensor.size.end(), 0) > 0;
-    return empty ? torch::empty(tensor.size, memory.scalar_type())
-                 : memory.as_strided(tensor.size, tensor.stride, tensor.offset);
+    return view_of(storages_[tensor.storage], tensor);
   }
-  IValue make(PickleName) { return {}; }
+  IValue make(const PickleObject&) { return {}; }
+  IValue make(const PickleName&) { return {}; }
   IValue make(StorageId) { return {}; }
 
   const Pickle& pickle_;
@@ -101,6 +107,26 @@ class Builder {
 
 IValue to_ivalue(const Pickle& pickle, const StorageReader& storage) {
   return Builder(pickle, storage).build(pickle.root);
+}
+
+struct PickleTensors::State {
+  Pickle pickle;
+  StorageReader read;
+  std::vector<at::Tensor> storages;
+};
+
+PickleTensors::PickleTensors(Pickle pickle, StorageReader read)
+    : state_(std::make_shared<State>(State{std::move(pickle), std::move(read), {}})) {
+  state_->storages.resize(state_->pickle.storages.size());
+}
+
+const Pickle& PickleTensors::pickle() const { return state_->pickle; }
+
+at::Tensor PickleTensors::make(std::size_t tensor) const {
+  const PickleTensor& found = state_->pickle.tensors[tensor];
+  at::Tensor& memory = state_->storages[found.storage];
+  if (!memory.defined()) memory = read_storage(state_->pickle.storages[found.storage], state_->read);
+  return view_of(memory, found);
 }
 
 }  // namespace ddprun

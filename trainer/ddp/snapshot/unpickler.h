@@ -3,6 +3,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -15,5 +16,18 @@ using StorageReader = std::function<std::string_view(const std::string& key)>;
 
 // Throws Malformed (damaged.h) if a storage is too small; other exceptions do not mean that the file is bad.
 c10::IValue to_ivalue(const Pickle& pickle, const StorageReader& storage);
+
+// Makes tensors one by one; a storage is read with the first of its tensors. Copies share what is read.
+class PickleTensors {
+ public:
+  PickleTensors(Pickle pickle, StorageReader read);
+  const Pickle& pickle() const;
+  // Throws as to_ivalue() does.
+  at::Tensor make(std::size_t tensor) const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
 
 }  // namespace ddprun

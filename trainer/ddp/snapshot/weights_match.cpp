@@ -12,7 +12,8 @@ namespace {
 constexpr std::size_t kNameBytesMax = 120;
 constexpr std::size_t kNamesInError = 3;
 constexpr std::size_t kNamesInReport = 8;
-const std::string kPythonDdp = "module.";
+constexpr std::size_t kPrefixPartsMax = 16;
+const std::string kBatchCount = ".num_batches_tracked", kBatchMean = ".running_mean";
 
 using Places = std::unordered_map<std::string, std::size_t>;
 
@@ -37,15 +38,38 @@ std::ptrdiff_t known(const std::vector<std::string>& names, const Places& model)
   return std::count_if(names.begin(), names.end(), [&](const auto& name) { return model.contains(name); });
 }
 
-// The file's names as expected in the model. A model may have a child called "module", so the prefix is removed only if
-// more names fit without it.
-std::vector<std::string> fitting_names(const std::vector<TensorShape>& file, const Places& model,
-                                       const LoadOptions& options) {
-  auto names = names_of(file, 0, options);
-  if (!std::all_of(file.begin(), file.end(), [](const auto& tensor) { return tensor.name.starts_with(kPythonDdp); }))
-    return names;
-  auto cut = names_of(file, kPythonDdp.size(), options);
-  return known(cut, model) > known(names, model) ? cut : names;
+// The lengths of what all names begin with, up to a dot, the shortest first: of "", "_orig_mod.", "_orig_mod.module.".
+std::vector<std::size_t> common_prefixes(const std::vector<TensorShape>& file) {
+  std::vector<std::size_t> lengths{0};
+  while (!file.empty() && lengths.size() <= kPrefixPartsMax) {
+    const std::string& first = file.front().name;
+    const std::size_t dot = first.find('.', lengths.back());
+    if (dot == std::string::npos) break;
+    const std::string prefix = first.substr(0, dot + 1);
+    if (!std::all_of(file.begin(), file.end(), [&](const auto& tensor) { return tensor.name.starts_with(prefix); }))
+      break;
+    lengths.push_back(prefix.size());
+  }
+  return lengths;
+}
+
+// How much of each name to leave out so that the most fit: a model may have a child called "module" itself.
+std::size_t best_cut(const std::vector<TensorShape>& file, const Places& model, const LoadOptions& options) {
+  std::size_t best = 0;
+  std::ptrdiff_t fitting = -1;
+  for (const std::size_t cut : common_prefixes(file))
+    if (const auto count = known(names_of(file, cut, options), model); count > fitting) {
+      best = cut;
+      fitting = count;
+    }
+  return best;
+}
+
+// PyTorch has counted batch norm's batches since 0.4.1, and loads older files, too.
+bool is_count_of_old_file(const std::string& name, const Places& found) {
+  if (!name.ends_with(kBatchCount)) return false;
+  return found.contains(name.substr(0, name.size() - kBatchCount.size()) + kBatchMean) &&
+         std::none_of(found.begin(), found.end(), [](const auto& item) { return item.first.ends_with(kBatchCount); });
 }
 
 std::string item_text(const std::vector<std::int64_t>& shape) {
@@ -86,8 +110,13 @@ WeightsMatch match_weights(const std::vector<TensorShape>& file, const std::vect
                            const LoadOptions& options, const std::string& source) {
   Places places;
   for (std::size_t i = 0; i < model.size(); ++i) places.emplace(model[i].name, i);
-  const auto names = fitting_names(file, places, options);
+  const std::size_t cut = best_cut(file, places, options);
+  const auto names = names_of(file, cut, options);
   WeightsMatch match;
+  if (cut > 0) {
+    match.report.prefix = file.front().name.substr(0, cut);
+    match.report.names_with_prefix = file.size();
+  }
   Places found;  // in the file, by the model's names
   for (std::size_t i = 0; i < file.size(); ++i) {
     if (!found.emplace(names[i], i).second)
@@ -114,7 +143,9 @@ WeightsMatch match_weights(const std::vector<TensorShape>& file, const std::vect
     }
   }
   for (const std::size_t i : absent)  // safetensors.torch.save_model keeps one name per tensor
-    (loaded.contains(model[i].identity) ? match.report.loaded : match.report.missing).push_back(model[i].name);
+    (loaded.contains(model[i].identity) || is_count_of_old_file(model[i].name, found) ? match.report.loaded
+                                                                                      : match.report.missing)
+        .push_back(model[i].name);
   const std::string why = mismatch_text(match.report);
   if (!options.partial && !why.empty())
     throw Error("cannot load " + source, why,
@@ -123,7 +154,7 @@ WeightsMatch match_weights(const std::vector<TensorShape>& file, const std::vect
                     : options.remedy);
   if (match.pairs.empty() && !why.empty())
     throw Error("cannot load " + source, "none of its tensors fits the model: " + why,
-                "LoadOptions::rename makes names fit.");
+                options.remedy.empty() ? "LoadOptions::rename makes names fit." : options.remedy);
   return match;
 }
 
@@ -134,6 +165,13 @@ std::string printable(const std::string& name) {
   return text;
 }
 
+std::string LoadReport::prefix_text() const {
+  if (prefix.empty()) return "";
+  if (names_with_prefix == 1) return "its only name begins with '" + printable(prefix) + "', which is left out";
+  return "all " + std::to_string(names_with_prefix) + " names begin with '" + printable(prefix) +
+         "', which is left out";
+}
+
 std::string LoadReport::text() const {
   const std::size_t all = loaded.size() + missing.size() + mismatched.size() + skipped.size();
   std::string text = "loaded " + std::to_string(loaded.size()) + " of " + std::to_string(all) + " tensors";
@@ -141,6 +179,7 @@ std::string LoadReport::text() const {
   if (!missing.empty()) text += "; missing: " + list(missing, kNamesInReport);
   if (!unexpected.empty()) text += "; not in the model: " + list(unexpected, kNamesInReport);
   if (!mismatched.empty()) text += "; of other shapes: " + list(mismatched, kNamesInReport);
+  if (!prefix.empty()) text += "; " + prefix_text();
   return text;
 }
 

@@ -12,6 +12,7 @@
 // Sources: Module.state_dict and load_state_dict of PyTorch 2.11;
 // https://github.com/huggingface/safetensors#format.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -45,6 +46,8 @@ struct LoadOptions {
   std::vector<std::string> skip = {};
   // The remedy in the error for a mismatch, for programs whose users do not know LoadOptions; empty: names LoadOptions.
   std::string remedy = {};
+  // What messages call the file, for programs whose users named it by an option.
+  std::string what = "the weights";
 };
 
 struct ShapeMismatch {
@@ -60,15 +63,25 @@ struct LoadReport {
   std::vector<std::string> unexpected;  // not in the module
   std::vector<ShapeMismatch> mismatched;
   std::vector<std::string> skipped;  // by LoadOptions::skip
+  // With which all names of the file begin, and which was left out: "_orig_mod.module."; and how many they are.
+  std::string prefix;
+  std::size_t names_with_prefix = 0;
 
   // "loaded 58 of 62 tensors (2 skipped); missing: a, b; ...", at most eight names of each kind.
   std::string text() const;
+  // "all 62 names begin with 'module.', which is left out", or nothing.
+  std::string prefix_text() const;
 };
 
 // Reads a file of torch.save or safetensors (detected by content) and copies it into the module's tensors, which keep
-// their types and devices. A file of torch.save is a state_dict, or has one as MODEL_STATE (a snapshot of ours or of
-// PyTorch's tutorial), model_state_dict, state_dict or model. If all names begin with "module.", as Python's
-// DistributedDataParallel writes them, that prefix is removed. A tensor with several names is loaded from any of them.
+// their types and devices. A file of torch.save, of any version since 0.1.10, has a state_dict, bare or in a dictionary
+// (model_state_dict, state_dict, model and the like; else the only entry that has named tensors), a whole module, or a
+// TorchScript module. A file in several parts is named by its index (model.safetensors.index.json) or its folder. Other
+// files are refused by a sentence that names their format and, where there is one, the command that converts them.
+//
+// Prefixes that all names begin with (Python's DistributedDataParallel writes "module.", torch.compile "_orig_mod.")
+// are left out if more names fit without them. A tensor with several names is loaded from any of them;
+// num_batches_tracked, which PyTorch wrote first in 0.4.1, may be missing.
 //
 // Throws an Error and leaves the module unchanged if the file is unreadable or damaged; without `partial`, if anything
 // does not fit; with it, if nothing fits; if `rename` maps two names to one.
