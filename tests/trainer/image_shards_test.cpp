@@ -55,7 +55,7 @@ TEST_CASE("a folder that is no data set of images in shards is one sentence", "[
                       StartsWith("cannot use the shards in " + folder.path().string() + ": " + why) &&
                           Contains("train shards FROM TO"));
   };
-  says("", "there is no images.json in it");
+  says("", "there is no images.json in it; in it is nothing");
   for (const char* text : {"{", "[]", "7", "{}", "{\"format\": 1}", "{\"format\": \"ddprun-images\", \"version\": 1}"})
     says(text, "its images.json is ");
   const auto with = [](const std::string& height, const std::string& mean, const std::string& std = "[1]") {

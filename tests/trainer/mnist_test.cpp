@@ -79,8 +79,8 @@ TEST_CASE("MNIST's files are found where torchvision puts them, or the message n
   const TempFolder root;
   const auto says = [&](const std::string& why) { CHECK_THROWS_WITH(read_mnist(root.path()), EndsWith(why)); };
   const std::string place = root.path();
-  says("it is not in " + place + ", " + place + "/MNIST/raw or " + place +
-       "/raw. Name the folder that holds the data set's files with --data.");
+  says("it is not in " + place + ", " + place + "/MNIST/raw or " + place + "/raw; in " + place +
+       " is nothing. Name the folder that holds the data set's files with --data.");
   root.write("mnist.tar.gz", "");
   says("there is only the archive mnist.tar.gz. Unpack it there: tar -xzf " + place + "/mnist.tar.gz -C " + place +
        ".");
@@ -89,4 +89,54 @@ TEST_CASE("MNIST's files are found where torchvision puts them, or the message n
   CHECK_THROWS_WITH(read_mnist(root / "none"),
                     Contains("cannot find the data file " + (root / "none/train-images").string()) &&
                         Contains("there is no folder " + (root / "none").string() + ". Name "));
+  CHECK_THROWS_WITH(read_mnist(root / "mnist.tar.gz"),
+                    Contains("is no folder. Name its folder: --data " + place + "."));
+  CHECK_THROWS_WITH(read_mnist("~/data/"), Contains("there is no folder ~/data. A shell replaces ~ only"));
+}
+
+TEST_CASE("MNIST's files are read under each name that they have where they are offered", "[mnist]") {
+  const Folder original;
+  const ImageSplits expected = read_mnist(original.path());
+  const std::vector<std::string> names{"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
+                                       "t10k-labels-idx1-ubyte"};
+  const auto check = [&](const std::function<std::string(std::string)>& named) {
+    const TempFolder folder;
+    for (const std::string& name : names) {
+      const fs::path path = folder / named(name);
+      fs::create_directories(path.parent_path());
+      fs::copy_file(original / name, path);
+    }
+    INFO(named(names[2]));
+    const ImageSplits data = read_mnist(folder.path().string() + "/");
+    CHECK((data.train.pixels == expected.train.pixels && data.train.labels == expected.train.labels));
+    CHECK((data.test.pixels == expected.test.pixels && data.test.labels == expected.test.labels));
+  };
+  const auto with_dot = [](std::string name) { return name.replace(name.find("-idx"), 1, "."); };
+  const auto as_emnist = [](std::string name) {
+    return "emnist-digits-" + (name.starts_with("t10k") ? name.replace(0, 4, "test") : name) + ".gz";
+  };
+  check([](const std::string& name) { return name; });
+  check([](const std::string& name) { return name + ".gz"; });
+  check(with_dot);
+  check([&](const std::string& name) { return with_dot(name) + ".gz"; });
+  check([](const std::string& name) { return name + "/" + name; });
+  check([&](const std::string& name) { return with_dot(name) + "/" + name; });
+  check([&](const std::string& name) { return "raw/" + as_emnist(name); });
+}
+
+TEST_CASE("an incomplete MNIST is refused, whatever its files' names, with what is there", "[mnist]") {
+  const Folder folder;
+  fs::rename(folder / "train-images-idx3-ubyte", folder / "train-images.idx3-ubyte");
+  fs::rename(folder / "train-labels-idx1-ubyte", folder / "train-labels.idx1-ubyte");
+  CHECK(folder.refusal() == "");
+  fs::remove(folder / "t10k-labels-idx1-ubyte");
+  CHECK_THAT(folder.refusal(), Contains("the data set lacks its labels to test on; in the folder are "
+                                        "t10k-images-idx3-ubyte, train-images.idx3-ubyte and train-labels.idx1-ubyte"));
+  fs::remove(folder / "t10k-images-idx3-ubyte");
+  CHECK_THAT(folder.refusal(), Contains("the data set lacks its images to test on"));
+  for (int i = 0; i < 5; ++i) folder.write("note" + std::to_string(i), "");
+  CHECK_THAT(folder.refusal(), Contains("note4, train-images.idx3-ubyte and 1 more."));
+  fs::copy_file(folder / "train-labels.idx1-ubyte", folder / "emnist-letters-train-labels-idx1-ubyte");
+  CHECK_THAT(folder.refusal(),
+             Contains("there are several: files of train-images-idx3-ubyte and of emnist-letters-train"));
 }

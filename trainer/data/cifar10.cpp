@@ -30,8 +30,11 @@ struct BatchFiles {
 };
 
 BatchFiles find_files(const std::string& root) {
+  const auto has = [](const std::string& folder) {
+    return fs::exists(folder + "/data_batch_1.bin") || fs::exists(folder + "/data_batch_1");
+  };
   const std::string folder =
-      folder_with({"data_batch_1.bin", "data_batch_1"}, root, {"", "cifar-10-batches-bin", "cifar-10-batches-py"});
+      folder_with("data_batch_1.bin", has, root, {"", "cifar-10-batches-bin", "cifar-10-batches-py"});
   return {folder, fs::exists(folder + "/data_batch_1.bin") ? ".bin" : ""};
 }
 
@@ -85,7 +88,8 @@ ImageSplits read_cifar10(const std::string& root) {
   const BatchFiles files = find_files(root);
   ImageSplits splits{.train = empty_images(), .test = empty_images()};
   const int batches = count_batches(files);
-  if (!fs::exists(files.test())) throw missing(files.test(), "there is no such file");
+  if (!fs::exists(files.test()))
+    throw missing(files.test(), "the data set lacks its images to test on; in the folder " + what_is_in(files.folder));
   for (int number = 1; number <= batches; ++number) append_file(splits.train, files.batch(number));
   append_file(splits.test, files.test());
   return splits;

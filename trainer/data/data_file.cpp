@@ -22,35 +22,52 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kChunkBytes = 1 << 16;
 constexpr int kDepthSearched = 3, kEntriesSearchedMax = 10'000;  // for a hint only
+constexpr std::size_t kNamesShown = 6;
 
 std::string format_bytes(std::size_t bytes) {
   return bytes >> 30 ? std::to_string(bytes >> 30) + " GiB" : std::to_string(bytes) + " bytes";
 }
 
-bool has_one_of(const fs::path& folder, const std::vector<std::string>& files) {
-  std::error_code none;
-  return std::any_of(files.begin(), files.end(),
-                     [&](const std::string& file) { return fs::exists(folder / file, none); });
-}
+using HasFiles = std::function<bool(const std::string& folder)>;
 
-// The first folder below `root`, not far below, with one of the files; empty: none.
-std::string search_below(const std::string& root, const std::vector<std::string>& files) {
+// The first folder below `root`, not far below, that has the files; empty: none.
+std::string search_below(const std::string& root, const HasFiles& has) {
   std::error_code error;
   int seen = 0;
   for (fs::recursive_directory_iterator at(root, fs::directory_options::skip_permission_denied, error), end;
        !error && at != end && seen < kEntriesSearchedMax; at.increment(error), ++seen) {
     if (at.depth() >= kDepthSearched) at.disable_recursion_pending();
-    if (at->is_directory(error) && has_one_of(at->path(), files)) return at->path();
+    if (at->is_directory(error) && has(at->path())) return at->path();
   }
   return {};
 }
 
-std::string archive_in(const std::string& root) {
-  std::error_code error;
-  for (fs::directory_iterator at(root, error), end; !error && at != end; at.increment(error))
-    if (const std::string name = at->path().filename(); name.ends_with(".tar.gz") || name.ends_with(".tgz"))
-      return name;
-  return {};
+// The command that unpacks the first archive there; empty: there is none.
+std::string unpacking(const std::string& root, const std::string& name) {
+  const std::string path = shell_word(root + "/" + name), into = shell_word(root);
+  if (name.ends_with(".tar.gz") || name.ends_with(".tgz")) return "tar -xzf " + path + " -C " + into;
+  if (name.ends_with(".tar")) return "tar -xf " + path + " -C " + into;
+  return name.ends_with(".zip") ? "unzip " + path + " -d " + into : "";
+}
+
+// A folder's name without slashes at its end.
+std::string trimmed_folder(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
+Error no_folder(const std::string& missing, const std::string& root) {
+  std::error_code none;
+  const std::string what = "cannot find the data file " + missing,
+                    name = "Name the folder that holds the data set's files with --data.";
+  if (!fs::exists(root, none))
+    return Error(what, "there is no folder " + root,
+                 root.starts_with("~/")
+                     ? "A shell replaces ~ only at the beginning of a word: put a blank before it, or write $HOME."
+                     : name);
+  const std::string folder = fs::path(root).parent_path();
+  return Error(what, root + " is no folder",
+               folder.empty() ? name : "Name its folder: --data " + shell_word(folder) + ".");
 }
 
 // Below ./data, the root that most examples give to torchvision.
@@ -63,28 +80,49 @@ bool torchvision_has(const std::string& name) {
 
 }  // namespace
 
-std::string folder_with(const std::vector<std::string>& files, const std::string& root,
+std::vector<std::string> names_in_folder(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::string> names;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    names.push_back(at->path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string what_is_in(const std::string& folder) {
+  const std::vector<std::string> names = names_in_folder(folder);
+  if (names.empty()) return "is nothing";
+  std::vector<std::string> shown;
+  std::error_code none;
+  for (std::size_t i = 0; i < std::min(names.size(), kNamesShown); ++i)
+    shown.push_back(visible(names[i]) + (fs::is_directory(fs::path(folder) / names[i], none) ? "/" : ""));
+  if (names.size() > kNamesShown) shown.push_back(std::to_string(names.size() - kNamesShown) + " more");
+  return (names.size() == 1 ? "is " : "are ") + listed(shown, "and");
+}
+
+std::string folder_with(const std::string& file, const HasFiles& has, const std::string& given,
                         const std::vector<std::string>& folders) {
+  const std::string root = trimmed_folder(given);
   for (const std::string& folder : folders)
-    if (has_one_of(fs::path(root) / folder, files)) return folder.empty() ? root : (fs::path(root) / folder).string();
-  const std::string missing = root + "/" + files.front();
+    if (const std::string path = folder.empty() ? root : (fs::path(root) / folder).string(); has(path)) return path;
+  const std::string missing = root + "/" + file;
   const auto not_found = [&](const std::string& why, const std::string& remedy) {
     return Error("cannot find the data file " + missing, why, remedy);
   };
   std::error_code none;
-  if (!fs::is_directory(root, none))
-    throw not_found(fs::exists(root, none) ? root + " is no folder" : "there is no folder " + root,
-                    "Name the folder that holds the data set's files with --data.");
+  if (!fs::is_directory(root, none)) throw no_folder(missing, root);
   if (fs::exists(root + "/images.json"))
     throw not_found("the folder has a data set in shards", "Pass --dataset shards with it.");
-  if (const std::string found = search_below(root, files); !found.empty())
-    throw not_found("it is in " + found, "Pass --data " + found + ".");
-  if (const std::string archive = archive_in(root); !archive.empty())
-    throw not_found("there is only the archive " + archive,
-                    "Unpack it there: tar -xzf " + root + "/" + archive + " -C " + root + ".");
+  if (const std::string found = search_below(root, has); !found.empty())
+    throw not_found("it is in " + found, "Pass --data " + shell_word(found) + ".");
+  const std::vector<std::string> names = names_in_folder(root);
+  for (const std::string& name : names)
+    if (const std::string command = unpacking(root, name); !command.empty())
+      throw not_found((names.size() == 1 ? "there is only the archive " : "it may be in the archive ") + visible(name),
+                      "Unpack it there: " + command + ".");
   std::vector<std::string> searched;
   for (const std::string& folder : folders) searched.push_back(folder.empty() ? root : root + "/" + folder);
-  throw not_found("it is not in " + listed(searched, "or"),
+  throw not_found("it is not in " + listed(searched, "or") + "; in " + root + " " + what_is_in(root),
                   "Name the folder that holds the data set's files with --data.");
 }
 

@@ -74,7 +74,12 @@ void reject_image_options(const DataSpec& spec) {
 
 std::string text_file(const DataSpec& spec) {
   const std::string place = find_data(spec.name, spec.folder);
-  return fs::is_directory(place) ? place + "/input.txt" : place;
+  if (!fs::is_directory(place)) return place;
+  const std::string file = place + "/input.txt";
+  if (!fs::exists(file))
+    throw Error("cannot find the data file " + file, "in " + place + " " + what_is_in(place),
+                "Name the text itself with --data.");
+  return file;
 }
 
 Dataset load_text(const DataSpec& spec, at::Device device) {

@@ -1,7 +1,5 @@
 #include "trainer/data/idx.h"
 
-#include <unistd.h>
-
 #include "trainer/data/data_file.h"
 
 namespace ddprun::train {
@@ -38,12 +36,6 @@ IdxArray decode_idx(const std::vector<std::uint8_t>& bytes, const std::string& n
   return result;
 }
 
-IdxArray read_idx(const std::string& path) {
-  const std::string packed = path + ".gz";
-  if (access(path.c_str(), F_OK) == 0) return decode_idx(read_data_file(path), path);
-  if (access(packed.c_str(), F_OK) == 0) return decode_idx(read_data_file(packed), packed);
-  throw Error("cannot find the data file " + path, "neither it nor " + packed + " exists",
-              "Name the folder that holds MNIST's four IDX files with --data.");
-}
+IdxArray read_idx(const std::string& path) { return decode_idx(read_data_file(path), path); }
 
 }  // namespace ddprun::train

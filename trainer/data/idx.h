@@ -18,7 +18,6 @@ struct IdxArray {
 // Pure. `bytes` are the container's, already unpacked; `name` is for the messages.
 IdxArray decode_idx(const std::vector<std::uint8_t>& bytes, const std::string& name);
 
-// Reads `path`, or `path`.gz if `path` does not exist.
 IdxArray read_idx(const std::string& path);
 
 }  // namespace ddprun::train

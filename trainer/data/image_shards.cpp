@@ -12,6 +12,7 @@
 #include "ddprun/sharded_dataset.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/random_name.h"
+#include "trainer/data/data_file.h"
 
 namespace ddprun::train {
 namespace {
@@ -72,7 +73,12 @@ std::string test_shards(const std::string& folder) { return folder + "/test"; }
 ImageShards read_image_shards(const std::string& folder) {
   const std::string path = about_path(folder);
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw unusable_shards(folder, "there is no images.json in it");
+  if (!file) {
+    std::error_code none;
+    throw unusable_shards(folder, !fs::is_directory(folder, none)
+                                      ? "there is no such folder"
+                                      : "there is no images.json in it; in it " + what_is_in(folder));
+  }
   const json read = json::parse(file, nullptr, /*allow_exceptions=*/false);
   try {
     if (read.at("format") != kShardedImages || read.at("version") != 1)

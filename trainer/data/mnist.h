@@ -1,5 +1,6 @@
-// Reads images and labels from MNIST's four IDX files, or others of the same form: train-images-idx3-ubyte,
-// train-labels-idx1-ubyte and t10k-... of both. Each may be packed, with .gz at the end of its name.
+// Reads images and labels from MNIST's four IDX files, or others of the same form (FashionMNIST, KMNIST, EMNIST's
+// digits): train-images-idx3-ubyte, train-labels-idx1-ubyte and t10k-... (or test-...) of both. Each may have a dot
+// before idx, be packed, with .gz at the end of its name, and be in a folder of its own name, as in archives of Kaggle.
 #pragma once
 #include <string>
 
