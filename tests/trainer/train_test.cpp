@@ -189,7 +189,8 @@ TEST_CASE("what cannot work is one sentence and the right exit code", "[train]")
   fails({"--rabbit=3"}, 2, "--rabbit");
   fails({snapshot, "--data=" + folder.path().string()}, 1, "cannot find the data file");
   fails({snapshot, "--dataset=mnist"}, 1, "cannot find the data set mnist");
-  fails({snapshot, "--init=" + (folder / "none.pt").string()}, 1, "No such file");
+  fails({snapshot, "--init=" + (folder / "none.pt").string()}, 1,
+        "cannot read the weights of --init " + (folder / "none.pt").string() + ": there is no such file");
   const std::string file = folder.write("file", "");
   fails({"--snapshot=" + file + "/run.pt"}, 1,
         "cannot make the folder " + file + ": Not a directory. Name another place with --snapshot.");

@@ -101,6 +101,7 @@ TEST_CASE("prefixes that all names share are left out if more names fit without 
   // A model's own names may begin so.
   CHECK(left_out({"model.a", "model.b"}, {"model.a", "model.b"}) == "");
   CHECK(left_out({"model.a", "model.b"}, {"model.a", "a", "model.b"}) == "");
+  CHECK(left_out({"x.a"}, {"a", "x.a"}) == "");
   CHECK(left_out({"module.model.a"}, {"model.a"}) == "module.");
   CHECK(left_out({"module.module.a"}, {"module.a"}) == "module.");
   CHECK_FALSE(error_text(tensors({"module.a", "b"}), tensors({"a", "b"})).empty());

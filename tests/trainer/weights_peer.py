@@ -16,6 +16,7 @@ import struct
 import sys
 import tarfile
 import warnings
+import zipfile
 
 warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 warnings.filterwarnings("ignore", message=".torch.jit", category=FutureWarning)
@@ -137,6 +138,10 @@ def write_convertible(folder):
     with open(f"{folder}/plain.pkl", "wb") as file:
         pickle.dump(state, file)
     write_tar(state, f"{folder}/tar.pt")
+    torch.save(state, f"{folder}/stored.pt")
+    with zipfile.ZipFile(f"{folder}/stored.pt") as stored, zipfile.ZipFile(f"{folder}/compressed.pt", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in stored.namelist():
+            archive.writestr(name, stored.read(name))
 
 
 class Reference:

@@ -73,7 +73,7 @@ std::string error_text(torch::nn::Module& module, const std::string& path, const
 void check_commands(const TempFolder& folder, const std::function<void(const std::string&)>& check) {
   const std::string before = "onvert it with: ";
   std::string commands;
-  const std::vector<std::string> names{"dcp", "two.pt", "plain.pkl", "tar.pt"};
+  const std::vector<std::string> names{"dcp", "two.pt", "plain.pkl", "tar.pt", "compressed.pt"};
   for (const std::string& name : names) {
     const std::string text = error_text(*net_of_seed(6), folder / name);
     INFO(text);

@@ -147,7 +147,7 @@ const auto& rows() {
           "Each rank keeps its own buffers, such as batch norm's statistics, and evaluates with them",
           at<&Options::model, &ModelOptions::no_broadcast_buffers>()),
       row("model.init", "init", "FILE",
-          "Start from these weights: a state_dict of PyTorch, a safetensors file, or a snapshot",
+          "Start from these weights: a file of PyTorch or safetensors, a folder of them, or a snapshot",
           at<&Options::model, &ModelOptions::init>()),
       row("model.transfer", "transfer", "FILE", "Start from those weights of FILE that fit, and report the others",
           at<&Options::model, &ModelOptions::transfer>()),

@@ -6,6 +6,7 @@
 
 #include "rendezvous/base/spelling.h"
 #include "trainer/ddp/snapshot/archive.h"
+#include "trainer/ddp/snapshot/damaged.h"
 #include "trainer/ddp/snapshot/legacy_torch_file.h"
 #include "trainer/ddp/snapshot/safetensors.h"
 
@@ -98,13 +99,21 @@ OtherFile tar_archive(std::string_view bytes, const std::string& path) {
           "Unpack it with tar -xf " + shell_word(path) + ", and name the file in it."};
 }
 
+// torch.save compresses nothing.
+std::optional<OtherFile> repacked(std::string_view bytes, const std::string& path) try {
+  if (Archive(bytes, Archive::Compressed::left_out).find("data.pkl")) return std::nullopt;
+  return OtherFile{"it is a file of torch.save that was packed again, with compression", by_torch(path)};
+} catch (const Malformed&) {
+  return std::nullopt;  // the error of who reads it says more
+}
+
 std::optional<OtherFile> zip_archive(std::string_view bytes, const std::string& path) {
   const auto names = names_in_zip(bytes);
   if (names.empty()) return OtherFile{"it begins like a file of torch.save, and its end is missing", kAgain};
   if (has_ending(names, "/archive_format"))
     return OtherFile{"it is a program of torch.export",
                      by_python(path, "import torch; torch.save(torch.export.load(FROM).state_dict, TO)")};
-  if (has_ending(names, "/data.pkl")) return std::nullopt;
+  if (has_ending(names, "/data.pkl")) return repacked(bytes, path);
   if (has(names, "model.weights.h5") || (has(names, "config.json") && has(names, "metadata.json")))
     return OtherFile{"it is a file of Keras", kOfPyTorch};
   const auto is_array = [](const std::string& name) { return name.ends_with(".npy"); };

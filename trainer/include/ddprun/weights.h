@@ -74,10 +74,11 @@ struct LoadReport {
 };
 
 // Reads a file of torch.save or safetensors (detected by content) and copies it into the module's tensors, which keep
-// their types and devices. A file of torch.save, of any version since 0.1.10, has a state_dict, bare or in a dictionary
-// (model_state_dict, state_dict, model and the like; else the only entry that has named tensors), a whole module, or a
-// TorchScript module. A file in several parts is named by its index (model.safetensors.index.json) or its folder. Other
-// files are refused by a sentence that names their format and, where there is one, the command that converts them.
+// their types and devices. A file of torch.save, of any version but the tar archives of 0.1, has a state_dict, bare or
+// in a dictionary (model_state_dict, state_dict, model and the like; else the only entry that has named tensors), a
+// whole module, or a TorchScript module. A file in several parts is named by its index (model.safetensors.index.json)
+// or its folder. Other files are refused by a sentence that names their format and, where there is one, the command
+// that converts them.
 //
 // Prefixes that all names begin with (Python's DistributedDataParallel writes "module.", torch.compile "_orig_mod.")
 // are left out if more names fit without them. A tensor with several names is loaded from any of them;
