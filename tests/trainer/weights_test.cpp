@@ -118,6 +118,8 @@ TEST_CASE("weights that Python wrote are loaded in each of its forms", "[weights
   check("compiled.pt", "_orig_mod.module.");
   check("last.ckpt", "model.");
   check_commands(folder, check);
+  CHECK_THAT(error_text(*net_of_seed(6), folder / "model/model-00001-of-00002.safetensors"),
+             Contains("It is one file of several: name " + (folder / "model/model.safetensors.index.json").string()));
   const auto wide = net_of_seed(6);
   load_weights(*wide, folder / "wide.safetensors");
   CHECK(differences(*wide, *expected) == "");  // as the types are the module's

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "rendezvous/base/error.h"
@@ -35,7 +36,7 @@ constexpr const char* kUsualNames[] = {"model.safetensors", "model.safetensors.i
                                        "pytorch_model.bin.index.json", "diffusion_pytorch_model.safetensors"};
 constexpr const char* kEndings[] = {".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".index.json"};
 
-std::string first_names(std::vector<std::string> names) {
+std::string first_of_names(std::vector<std::string> names) {
   for (std::string& name : names) name = printable(name);
   if (names.size() > kNamesShown) {
     const std::string more = std::to_string(names.size() - kNamesShown) + " more";
@@ -47,12 +48,13 @@ std::string first_names(std::vector<std::string> names) {
 
 std::string is_or_are(const std::vector<std::string>& names) {
   if (names.empty()) return "is nothing";
-  return (names.size() == 1 ? "is " : "are ") + first_names(names);
+  return (names.size() == 1 ? "is " : "are ") + first_of_names(names);
 }
 
 Error no_tensors(const FoundWeights& found, const std::string& source, const std::string& path) {
   if (found.candidates.size() > 1)
-    return Error("cannot read " + source, "several of its entries have named tensors: " + first_names(found.candidates),
+    return Error("cannot read " + source,
+                 "several of its entries have named tensors: " + first_of_names(found.candidates),
                  by_python(path, "import torch; torch.save(torch.load(FROM, 'cpu', weights_only=False)['" +
                                      printable(found.candidates[0]) + "'], TO)"));
   const std::string entries = found.entries.empty() ? "" : "; in it " + is_or_are(found.entries);
@@ -122,7 +124,7 @@ Stored stored_in_parts(const std::set<std::string>& files, const std::string& pa
   if (!missing.empty())
     throw Error("cannot read " + what + " " + path,
                 std::to_string(missing.size()) + " of its " + std::to_string(files.size()) +
-                    " files are not beside it: " + first_names(missing),
+                    " files are not beside it: " + first_of_names(missing),
                 "Fetch them.");
   Stored result;
   for (const std::string& file : files) {
@@ -164,7 +166,8 @@ Stored stored_in_folder(const std::string& folder, const std::string& what) {
     if (std::any_of(std::begin(kEndings), std::end(kEndings), [&](const char* end) { return name.ends_with(end); }))
       likely.push_back(name);
   if (!likely.empty())
-    throw Error("cannot read " + source, "it is a folder", "Name a file in it, such as " + first_names(likely) + ".");
+    throw Error("cannot read " + source, "it is a folder",
+                "Name a file in it, such as " + first_of_names(likely) + ".");
   throw Error("cannot read " + source, "it is a folder without weights; in it " + is_or_are(names));
 }
 
@@ -197,6 +200,17 @@ Stored read_stored_tensors(const std::string& given, const std::string& what) {
                 has_folder ? near_file(path, what) : "");
   }
   return stored_in_file(path, what, /*is_part=*/false);
+}
+
+std::string index_of_part(const std::string& path) {
+  static const std::regex kPart(R"((.*)-[0-9]{5}-of-[0-9]{5}(\.[a-z]+))");
+  const fs::path file(path);
+  const std::string name = file.filename();
+  std::smatch parts;
+  if (!std::regex_match(name, parts, kPart)) return "";
+  const fs::path index = file.parent_path() / (parts.str(1) + parts.str(2) + ".index.json");
+  std::error_code none;
+  return fs::exists(index, none) ? index.string() : "";
 }
 
 }  // namespace ddprun

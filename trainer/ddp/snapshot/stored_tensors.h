@@ -41,4 +41,7 @@ struct StoredTensor {
 // At least one. Throws Error: cannot read <what> <path>: <why>. ...
 std::vector<StoredTensor> read_stored_tensors(const std::string& path, const std::string& what);
 
+// Of model-00001-of-00002.safetensors: the index beside it, which names all parts. Empty: it is no part of several.
+std::string index_of_part(const std::string& path);
+
 }  // namespace ddprun

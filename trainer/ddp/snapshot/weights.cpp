@@ -104,7 +104,10 @@ void publish(const torch::nn::Module& module, const std::string& path, WeightsFo
     publish_torch(weights_of(module), path);
 }
 
-LoadReport load_weights(torch::nn::Module& module, const std::string& path, const LoadOptions& options) {
+LoadReport load_weights(torch::nn::Module& module, const std::string& path, const LoadOptions& given) {
+  LoadOptions options = given;
+  if (const std::string index = index_of_part(path); !index.empty())
+    options.remedy = "It is one file of several: name " + index + ", which has all of them.";
   const torch::NoGradGuard no_grad;
   const std::string source = options.what + " " + path;
   const auto stored = read_stored_tensors(path, options.what);
