@@ -12,7 +12,7 @@ torch 2.15, the LibTorch the trainer links, and the tests' peers safetensors, to
 install first, and does nothing where all is there.
 
   --test    also what only the tests need
-  --bench   also what only the benches need (hyperfine, valgrind; mpirun, gdb, elfutils, accelerate, Lightning)
+  --bench   also what only the benches need (hyperfine, valgrind; mpirun, gdb, elfutils)
   --package   also what scripts/package.sh needs, in .venv-package; alone it installs no LibTorch
   --torch VERSION   2.15 (default), or 2.11 in .venv-2.11: cmake -DDDPRUN_VENV=$PWD/.venv-2.11
 
@@ -137,25 +137,16 @@ install_venv() {
 }
 
 # What judges the sources and the manifests, in one version everywhere: another one formats otherwise and knows other mistakes.
-# And py-spy, which ddprun asks for Python frames where it is there, and what notebooks and metrics are tested with.
+# And py-spy, which ddprun asks for Python frames where it is there, and what notebooks, metrics and --watch are tested with.
 install_checkers() {
   local checkers=(clang-format==14.0.6 clang-tidy==23.1.4 kubernetes-validate==1.37.0 kubeflow-trainer-api==2.3.0 py-spy==0.4.3
-    cloudpickle==3.1.2 ipykernel==7.4.0 matplotlib==3.11.2 nbclient==0.11.0 opentelemetry-proto==1.45.2
-    prometheus-client==0.26.0 selenium==4.51.0)
+    accelerate==1.15.0 cloudpickle==3.1.3 ipykernel==7.4.0 matplotlib==3.11.2 nbclient==0.11.0 opentelemetry-proto==1.45.2
+    prometheus-client==0.26.0 pytorch-lightning==2.6.6 selenium==4.51.0 transformers==5.24.0)
   if [ "$(cat "$venv/ddprun-checkers" 2>/dev/null)" = "${checkers[*]}" ]; then return; fi
   echo "setup: installing into $venv: ${checkers[*]}"
   retry "$venv/bin/python" -m pip --disable-pip-version-check --no-input install -q --retries 5 "${checkers[@]}" ||
     fail "pip failed, see above; run it again once the cause is gone"
   echo "${checkers[*]}" >"$venv/ddprun-checkers"
-}
-
-install_peers() {
-  local peers=(accelerate==1.15.0 pytorch-lightning==2.6.6)
-  if [ "$(cat "$venv/ddprun-peers" 2>/dev/null)" = "${peers[*]}" ]; then return; fi
-  echo "setup: installing into $venv: ${peers[*]}"
-  retry "$venv/bin/python" -m pip --disable-pip-version-check --no-input install -q --retries 5 "${peers[@]}" ||
-    fail "pip failed, see above; run it again once the cause is gone"
-  echo "${peers[*]}" >"$venv/ddprun-peers"
 }
 
 # In an environment of its own: whoever builds the launcher's packages needs no LibTorch.
@@ -170,7 +161,7 @@ install_packagers() {
 }
 
 packages=("${build_packages[@]}")
-package=false tests=false bench=false torch_newest=2.15
+package=false tests=false torch_newest=2.15
 torch=$torch_newest
 while [ $# -gt 0 ]; do
   option=$1
@@ -180,7 +171,7 @@ while [ $# -gt 0 ]; do
     --torch) torch=${1:-} && shift ;;
     --test) packages+=("${test_packages[@]}" "${package_packages[@]}") tests=true ;;
     --package) packages+=("${package_packages[@]}") package=true ;;
-    --bench) packages+=("${bench_packages[@]}") tests=true bench=true ;;
+    --bench) packages+=("${bench_packages[@]}") tests=true ;;
     -h | --help) usage && exit ;;
     *) echo "setup.sh: unknown option $option" >&2 && usage >&2 && exit 2 ;;
   esac
@@ -193,5 +184,4 @@ trap 'rm -f "$log"; allow_services' EXIT
 install_packages "${packages[@]}"
 if $tests || { ! $package && [ -z "${DDPRUN_TORCH_DIR:-}" ]; }; then install_venv; fi
 if $tests && [ "$venv" = .venv ]; then install_checkers; fi
-if $bench && [ "$venv" = .venv ]; then install_peers; fi
 if $tests || $package; then install_packagers; fi

@@ -308,12 +308,15 @@ def on_signal(signum, frame=None):
 def handle_signals():
     """Handles the signals that announce a preemption by on_signal() from now on, where the program has no handler. Call it
     in the main thread, after attach(), the sooner the better: a worker without it ends by them, and what it has done since
-    its last snapshot is lost."""
+    its last snapshot is lost. Returns their numbers."""
+    handled = []
     if _words is None:
-        return
+        return handled
     for number in os.environ.get(_PREEMPT_SIGNALS_VARIABLE, "15").split(","):
         if number.isdigit() and signal.getsignal(int(number)) == signal.SIG_DFL:
             signal.signal(int(number), on_signal)
+            handled.append(int(number))
+    return handled
 
 
 # The layout is that of rendezvous/memory/snapshot_memory.h.

@@ -95,6 +95,7 @@ class Watch:
         self.finds_model = None      # a hook on all modules, until the first one that trains
         self.warning = None          # the filter of PyTorch's warning about that hook
         self.has_model = True
+        self.training = None         # of a trainer, which counts the steps: _trainers.Training
 
     def on_page(self, offset):
         return struct.unpack_from("I", self.channel._page, offset)[0]
@@ -164,8 +165,7 @@ class Watch:
         try:
             do(*args)
         except Exception as error:
-            self.unasked, self.off = 0, True
-            self.stop_finding()
+            self.stop()
             if os.environ.get("RANK") == "0":
                 sys.stderr.write(f"ddprun: --watch sees no more of this script: {type(error).__name__}: {error}\n")
 
@@ -190,14 +190,23 @@ class Watch:
     def leave_to_script(self):
         """It uses the channel itself: what it does not ask for is not watched."""
         if self.unasked:
-            self.unasked, self.off = 0, True
-            self.stop_finding()
+            self.stop()
             if self.channel._page is not None:
                 self.set_inferred(0)
+
+    def stop(self):
+        self.unasked, self.off = 0, True
+        self.stop_finding()
+        if self.training is not None:
+            self.training.end()
 
     def first_step_without_model(self):
         if not self.attach_unasked():
             return
+        self.find_model()
+        self.channel.phase(self.channel.TRAINING)
+
+    def find_model(self):
         self.begin()
         self.replace_collectives()
         self.replace_save()
@@ -206,7 +215,6 @@ class Watch:
         warnings.filterwarnings("ignore", "Using `torch.compile.module.` when there are global hooks")  # which is ours
         self.warning = warnings.filters[0]
         self.finds_model, self.has_model = register_module_forward_pre_hook(self.found_model), False
-        self.channel.phase(self.channel.TRAINING)
 
     def found_model(self, module, inputs):
         if not self.torch.compiler.is_compiling() and self.trains(module):
@@ -283,11 +291,10 @@ class Watch:
         if self.channel._words is None or self.off:
             return
         if self.unasked and self.on_page(self.channel._INFERRED) != self.unasked:
-            self.unasked, self.off = 0, True  # the script reports by a copy of the channel
-            return self.stop_finding()
+            return self.stop()  # the script reports by a copy of the channel
         # A compiled model does not tell when it trains.
         done = self.counts(optimizer) if self.unasked else self.trained
-        if done and not self.channel._script_steps:
+        if done and not self.channel._script_steps and self.training is None:
             self.reported_steps = True
             self.channel._report_step(self.channel._words[self.channel._STEP] + 1, 1)
         self.trained = False
@@ -353,17 +360,23 @@ class Watch:
         return load
 
     def saving(self, function):
-        def save(*args, **options):
-            if not self.saves or not self.reports_here() or self.beat_now() == self.channel.WAIT:
+        return self.during(self.channel.SAVING, function)
+
+    def evaluating(self, function):
+        return self.during(self.channel.EVALUATING, function)
+
+    def during(self, phase, function):
+        def call(*args, **options):
+            if not self.saves or not self.reports_here() or self.beat_now() == self.channel.WAIT or self.phase_now() == phase:
                 return function(*args, **options)
             doing, before = self.phase_now(), self.beat_now()
-            self.channel.phase(self.channel.SAVING)
+            self.channel.phase(phase)
             try:
                 return function(*args, **options)
             finally:
                 self.channel._write_phase(doing)
                 self.channel.beat(before)
-        return save
+        return call
 
 
 def message(name, args, options):
@@ -396,3 +409,5 @@ def watch_all(mode):
         _record.open_once()
         channel._watch = Watch(channel)
         channel._watch.begin_unasked({"see": 2, "act": 3}[mode])
+        from ddprun import _trainers
+        _trainers.follow_imported()

@@ -1,6 +1,6 @@
 # Of `ddprun --watch`, first in the PYTHONPATH of its workers: Python imports a module of this name at its own start. It waits
-# until torch is imported, and then has ddprun._pytorch look on. It costs nothing where torch is not imported, and does nothing
-# in processes that a rank has started, which have no channel.
+# until torch is imported, and then has ddprun._pytorch look on, and ddprun._trainers where a trainer is imported. It costs nothing
+# where torch is not imported, and does nothing in processes that a rank has started, which have no channel.
 import os
 import sys
 
@@ -23,12 +23,21 @@ def _watch():
             sys.stderr.write(f"ddprun: --watch sees nothing of this script: {type(error).__name__}: {error}\n")
 
 
+def _imported(name):
+    if name == "torch":
+        _watch()
+    elif "ddprun._trainers" in sys.modules:
+        sys.modules["ddprun._trainers"].imported(name)
+
+
 class _Waits:
-    """A finder that finds nothing itself: it has torch's loader say when it is done."""
+    """A finder that finds nothing itself: it has the loaders of these say when they are done."""
+    names = {"torch", "torch.distributed.checkpoint", "safetensors.torch", "transformers.trainer", "transformers.modeling_utils",
+             "pytorch_lightning.trainer.trainer", "lightning.pytorch.trainer.trainer", "accelerate.accelerator"}
     asks = False
 
     def find_spec(self, name, path=None, target=None):
-        if name != "torch" or self.asks:
+        if name not in self.names or self.asks:
             return None
         self.asks = True
         try:
@@ -41,9 +50,9 @@ class _Waits:
             def exec_module(module):
                 del spec.loader.exec_module
                 execute(module)
-                if self in sys.meta_path:
-                    sys.meta_path.remove(self)
-                    _watch()
+                if name in self.names:
+                    self.names.remove(name)
+                    _imported(name)
             spec.loader.exec_module = exec_module
         return spec
 
@@ -57,7 +66,7 @@ def _has_channel():
 
 if os.environ.get("DDPRUN_WATCH") in ("see", "act") and _has_channel():
     if "torch" in sys.modules:  # a fork of --prefork
+        _Waits.names.remove("torch")
         _watch()
-    else:
-        sys.meta_path.insert(0, _Waits())
+    sys.meta_path.insert(0, _Waits())
 _go_on()

@@ -1,0 +1,100 @@
+// --watch with trainers: a preempted script has saved by its trainer's own means, and goes on as if nobody had
+// disturbed it.
+#include <csignal>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/e2e/programs.h"
+#include "tests/support/test.h"
+
+namespace {
+
+constexpr auto kTrainerLimit = 240s;  // to load PyTorch and transformers takes seconds, on a busy machine minutes
+
+CommandOptions beside(const TempFolder& folder) {
+  return {.env = {{"PYTHON_EXEC", torch_python()}, {"OMP_NUM_THREADS", "1"}, {"HF_HUB_OFFLINE", "1"}},
+          .cwd = folder.path()};
+}
+
+Words trainer_job(const Words& options, const Words& words) {
+  return joined(
+      {{ddprun_program(), "--rdzv-id=trainer"}, options, {source_folder() + "/tests/e2e/trainer_script.py"}, words});
+}
+
+bool no_module(const std::string& kind) {
+  const std::string module = kind == "lightning" ? "pytorch_lightning" : kind;
+  const std::string program = "import importlib.util as u, sys; sys.exit(u.find_spec('" + module + "') is None)";
+  return skipped_if(run({torch_python(), "-c", program}, kLimit).code != 0,
+                    "no " + module + " in .venv (scripts/setup.sh --test)");
+}
+
+std::string weights(const Ended& ended) {
+  const auto at = ended.out.find("weights ");
+  return at == std::string::npos ? "" : ended.out.substr(at, 40);
+}
+
+// Stands after as many steps of this run, until the file is gone.
+void hold_after(const TempFolder& folder, int steps) { folder.write("hold", std::to_string(steps)); }
+
+void go_on(const TempFolder& folder, Command& job, const std::string& once) {
+  job.wait_for_output(once, kTrainerLimit);
+  fs::remove(folder / "hold");
+}
+
+}  // namespace
+
+TEST_CASE("a trainer's script that --watch watches saves when it is preempted, and resumes with the same weights",
+          "[trainers]") {
+  const std::string kind = GENERATE("transformers", "lightning", "accelerate");
+  if (no_module(kind)) return;
+  INFO(kind);
+  const TempFolder calm_folder, folder;
+  Command calm(trainer_job({"--nproc-per-node=2", "--rdzv-id=calm"}, {kind}), beside(calm_folder));
+  const bool soak = std::getenv("DDPRUN_SOAK") != nullptr;
+  for (int kill = 0; kill < (soak ? 10 : 1); ++kill) {
+    hold_after(folder, soak ? 3 + 2 * (kill % 4) : 7);
+    Command job(trainer_job({"--nproc-per-node=2", "--watch"}, {kind}), beside(folder));
+    job.wait_for_output("holds", kTrainerLimit);
+    const auto live = nlohmann::json::parse(run({ddprun_program(), "status", "trainer", "--json"}, kLimit).out)["live"];
+    if (kill == 0) CHECK(live["step"] == (kind == "transformers" ? 6 : 7));  // the script's callback comes before ours
+    if (kind != "accelerate") CHECK(live["total_steps"] == 120);
+    if (kind == "lightning") CHECK(live["loss"].is_number());
+    if (kill % 2 == 0)
+      job.kill(SIGTERM);
+    else  // as Slurm may: to the processes themselves
+      for (const char* const rank : {"1", "0"}) ::kill(job.wait_for_process("RANK", rank, kLimit), SIGTERM);
+    go_on(folder, job, kill % 2 == 0 ? "stopping the workers" : "taken for a notice");
+    const Ended ended = job.wait_exit(kTrainerLimit);
+    REQUIRE(ended == exited(75));
+    CHECK(count(ended.err, "ddprun: saved after step ") == 1);
+    CHECK_FALSE(has(ended.err, "lost"));
+    if (soak) std::cout << kind << ": kill " << kill + 1 << ": exit code 75\n";
+  }
+  const Ended rest = run(trainer_job({"--nproc-per-node=2", "--watch=see"}, {kind}), kTrainerLimit, beside(folder));
+  REQUIRE(rest == exited(0));
+  const Ended undisturbed = calm.wait_exit(kTrainerLimit);
+  REQUIRE(undisturbed == exited(0));
+  CHECK(weights(undisturbed).size() == 40);
+  CHECK(weights(rest) == weights(undisturbed));
+}
+
+TEST_CASE("a trainer's script that cannot save, has its own handler, or is only seen ends by SIGTERM as ever",
+          "[trainers]") {
+  if (no_module("transformers")) return;
+  const auto [watch, word] = GENERATE(table<std::string, std::string>(
+      {{"act", "unsaved"}, {"act", "handler"}, {"see", "accumulated"}, {"off", "accumulated"}}));
+  INFO(watch << " " << word);
+  const TempFolder folder;
+  hold_after(folder, 3);
+  Command job(trainer_job({"--watch=" + watch}, {"transformers", word}), beside(folder));
+  job.wait_for_output("holds", kTrainerLimit);
+  const auto live = nlohmann::json::parse(run({ddprun_program(), "status", "trainer", "--json"}, kLimit).out)["live"];
+  if (word == "accumulated" && watch == "see") CHECK(live["total_steps"] == 60);  // as the trainer counts
+  job.kill(SIGTERM);
+  const Ended ended = job.wait_exit(kTrainerLimit);
+  CHECK(ended == exited(143));
+  CHECK(has(ended.out, "my handler") == (word == "handler"));
+  CHECK_FALSE(fs::exists(folder / "out/checkpoint-3"));
+  CHECK_FALSE(has(ended.err, "ddprun: saved"));
+}
