@@ -90,7 +90,7 @@ class Agent {
   void send_signal(const SignalWorkers& order);
   void close_account();  // when the round ends here, for whatever reason; a second call does nothing
   void finish(const Finish& finish);
-  void report_lost();
+  void report_lost(bool interrupted);
   void end();
   void await_files();
 

@@ -64,7 +64,8 @@ RoundSoFar Agent::round_so_far() {
   WorkerChannels& channels = round_.workers().channels();
   const bool has_rank_0 = round_.seat()->first_rank == 0;
   return {channels.progressed(now), since && now - *since >= options_.progress_after,
-          has_rank_0 && options_.memory_snapshots == 0 && channels.nothing_saved(now)};
+          has_rank_0 && options_.memory_snapshots == 0 && channels.nothing_saved(now),
+          has_rank_0 ? channels.unasked(now) : std::nullopt};
 }
 
 void Agent::spare_memory(const rendezvous::Failure& failure, bool progressed) {
@@ -130,14 +131,18 @@ void Agent::finish(const Finish& finish) {
   watches_.output().tell();
   tell_.events().finished(outcome, watches_.account().spent());
   desk_.job_ended(outcome);
-  if (interrupted && !result.finished) report_lost();
+  if ((interrupted || outcome.cause) && !result.finished) report_lost(interrupted);
   tell_.ending().print_report(outcome, contact_.signal() != 0, [this](const std::string& report) {
     end_.result.report = report;
     end();
   });
 }
 
-void Agent::report_lost() {
+void Agent::report_lost(bool interrupted) {
+  const bool has_rank_0 = round_.had_workers() && round_.seat() && round_.seat()->first_rank == 0;
+  if (const auto unasked = has_rank_0 ? round_.workers().channels().unasked(Clock::now()) : std::nullopt)
+    return tell_.reporter().lost(*unasked, interrupted && contact_.signal() != SIGINT);
+  if (!interrupted) return;
   const WorkerChannels::Unsaved& unsaved = end_.result.unsaved;
   const bool cut = unsaved.saving && round_.grace_is_over();
   tell_.reporter().lost(unsaved, cut ? std::optional(options_.stop.stop_grace) : std::nullopt);

@@ -160,6 +160,7 @@ Progress ChannelPage::progress(TimePoint now) {
   read(page_->step, step_, now);
   read(page_->phase, phase_, now);
   read(page_->snapshot, snapshot_, now);
+  read(*reinterpret_cast<const ddprun_channel_record*>(page_->snapshot.unused), file_, now);  // half of one
   read(page_->throughput, throughput_, now);
   read(page_->first_step, first_step_, now);
   read_beat(now);
@@ -177,6 +178,7 @@ Progress ChannelPage::progress(TimePoint now) {
   if (first_step_.at) out.first_step = first_step_.first, out.first_step_at = first_step_.at;
   if (snapshot_.at) out.snapshot_step = snapshot_.first, out.snapshot_at = snapshot_.at;
   out.snapshot_bytes = snapshot_.second;
+  if (file_.at) out.file_step = file_.first;
   const double speed = std::bit_cast<double>(throughput_.first);
   if (throughput_.at && std::isfinite(speed) && speed >= 0) out.samples_per_second = speed;
   out.loss = loss_;
@@ -184,6 +186,7 @@ Progress ChannelPage::progress(TimePoint now) {
   const std::uint32_t inferred = __atomic_load_n(&page_->inferred, __ATOMIC_RELAXED);
   out.inferred = inferred >= kByWatch && inferred <= kByWatchToAct;
   out.only_seen = inferred == kByWatchToSee;
+  out.unasked = inferred == kByWatchToAct;
   return out;
 }
 
@@ -215,7 +218,7 @@ bool ChannelPage::seat(const std::vector<std::string>& environment, TimePoint no
   std::memset(&page_->first_step, 0, sizeof page_->first_step);
   std::memset(&page_->outlook, 0, sizeof page_->outlook);
   made_ = now;
-  step_ = phase_ = snapshot_ = throughput_ = notice_ = first_step_ = {};
+  step_ = phase_ = snapshot_ = file_ = throughput_ = notice_ = first_step_ = {};
   beat_.reset();
   times_.reset();
   loss_.reset();

@@ -61,6 +61,8 @@ struct Progress {
   std::optional<TimePoint> first_step_at = {};
   bool inferred = false;   // phases and beats are not the program's own: a pause between them may be anything
   bool only_seen = false;  // and they are for people: nothing is decided by them
+  bool unasked = false;    // the program knows nothing of its reports: of snapshots only what a trainer tells
+  std::optional<std::uint64_t> file_step = {};  // after which a file was written, which may hold anything
 
   bool has_reported() const { return at || times; }
 };
@@ -115,7 +117,7 @@ class ChannelPage {
   std::shared_ptr<ddprun_channel_page> page_;
   Fd fd_;
   TimePoint made_;
-  LastValue step_, phase_, snapshot_, throughput_, notice_, first_step_;
+  LastValue step_, phase_, snapshot_, file_, throughput_, notice_, first_step_;
   std::optional<Beat> beat_;  // the last valid one
   std::optional<PhaseTimes> times_;
   std::optional<double> loss_;

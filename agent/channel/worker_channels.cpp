@@ -168,6 +168,20 @@ std::optional<int> WorkerChannels::new_notice(int local_rank, TimePoint now) {
   return channel == channels_.end() ? std::nullopt : channel->second.page.new_notice(now);
 }
 
+std::optional<WorkerChannels::Unasked> WorkerChannels::unasked(TimePoint now) {
+  std::optional<Unasked> result;
+  for (auto& [local_rank, channel] : channels_) {
+    const Progress progress = channel.page.progress(now);
+    if (progress.snapshot_step) return {};
+    if (!progress.unasked || !progress.step || progress.steps_done == 0) continue;
+    if (!result) result.emplace();
+    result->step = std::max(result->step, *progress.step);
+    result->steps_done = std::max(result->steps_done, progress.steps_done);
+    result->file_step = std::max(result->file_step, progress.file_step);
+  }
+  return result;
+}
+
 // With inferred phases, or saves that are not told as snapshots, nobody knows.
 bool WorkerChannels::nothing_saved(TimePoint now) {
   bool any = false;

@@ -61,6 +61,13 @@ class WorkerChannels {
   // `saved`: local ranks whose exit codes say that they lose nothing; it counts for those that do not use their
   // channel. `program_uses_channel`: a worker that has not attached yet has done nothing. Called only if there is one.
   Unsaved unsaved(TimePoint now, const std::set<int>& saved, const std::function<bool()>& program_uses_channel);
+  // Of workers whose program knows nothing of its channel, while none has told of a snapshot: the last step that one
+  // has done, and after which of them one has written a file. Empty: there are no such workers, or no step.
+  struct Unasked {
+    std::uint64_t step = 0, steps_done = 0;
+    std::optional<std::uint64_t> file_step = {};
+  };
+  std::optional<Unasked> unasked(TimePoint now);
   // Nothing of this job was saved, as far as the workers here tell: the next round begins again. Only of rank 0's node.
   bool nothing_saved(TimePoint now);
   bool all_finishing(TimePoint now);  // every worker has completed its work and is about to exit

@@ -76,8 +76,8 @@ bool is_library(const PythonFrame& frame) {
   const std::string_view file = frame.file;
   if (file.starts_with('<')) return true;  // "<frozen runpy>", "<string>"
   const auto has = [&](std::string_view part) { return file.find(part) != file.npos; };
-  for (const char* const ours :
-       {"/ddprun/channel.py", "/ddprun/_pytorch.py", "/worker_channel.py"})  // between script and PyTorch
+  for (const char* const ours : {"/ddprun/channel.py", "/ddprun/_pytorch.py", "/ddprun/_trainers.py",
+                                 "/worker_channel.py"})  // between script and PyTorch
     if (file.ends_with(ours)) return true;
   if (has("-packages/")) return has("-packages/torch/") || has("-packages/numpy/");
   return has("/lib/python3") || has("/lib64/python3") || file.starts_with("torch/");

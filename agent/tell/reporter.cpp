@@ -164,7 +164,28 @@ void Reporter::lost(const WorkerChannels::Unsaved& unsaved, std::optional<Durati
                             : unsaved.save_requested && unsaved.snapshot_step
                                 ? ", and the requested one was not written"
                                 : "";
-  pipes_.print("ddprun: " + steps + " lost: " + last + asked + ".\n");
+  pipes_.print("ddprun: " + steps + " lost, as far as --watch saw: " + last + asked + ".\n");
+}
+
+namespace {
+
+std::string words_of(const WorkerChannels::Unasked& unasked) {
+  const std::uint64_t since =
+      unasked.file_step ? unasked.step - std::min(unasked.step, *unasked.file_step) : unasked.steps_done;
+  if (since == 0) return "the newest file that it wrote is of its last step, " + std::to_string(unasked.step);
+  return std::to_string(since) + (since == 1 ? " step is" : " steps are") + " lost, as far as --watch saw: " +
+         (unasked.file_step ? "the newest file is of step " + std::to_string(*unasked.file_step)
+                            : std::string("it wrote no file in this round"));
+}
+
+}  // namespace
+
+void Reporter::lost(const WorkerChannels::Unasked& unasked, bool asked) {
+  pipes_.print("ddprun: " + words_of(unasked) + ".\n");
+  if (asked)
+    pipes_.print(
+        "ddprun: to save before a preemption: channel.handle_signals(), and channel.request() after each step "
+        "(docs/worker-channel.md).\n");
 }
 
 void Reporter::may_be_lost(const std::vector<int>& local_ranks, int code) {
@@ -330,6 +351,7 @@ void Reporter::restarting(const rendezvous::Failure& failure, const std::string&
   const bool is_first = !std::exchange(has_restarted_, true);
   std::string next = reason;
   if (round.nothing_saved) next += "; no snapshot yet: it begins again";
+  if (round.unasked) next += "; " + words_of(*round.unasked);
   const bool chosen = reason != "restart 1 of " + std::to_string(rendezvous::RestartPolicy().max_restarts);
   if (is_first && !chosen && !round.progressed) next += " (--max-restarts 0: none)";
   const TimePoint started_at = workers_.records().at(failure.local_rank).started_at;

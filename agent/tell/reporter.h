@@ -37,6 +37,7 @@ struct RoundSoFar {
   std::optional<bool> progressed = {};  // WorkerFailed's
   bool lived = false;                   // it has run for long enough to count as progress
   bool nothing_saved = false;           // WorkerChannels'
+  std::optional<WorkerChannels::Unasked> unasked = {};
 
   bool has_progressed() const { return progressed.value_or(lived); }
 };
@@ -79,6 +80,8 @@ class Reporter {
   std::string survivors(const std::vector<int>& local_ranks) const;
   // What an interrupted job could not save. `cut_after`: a save was not finished when SIGKILL came, after this time.
   void lost(const WorkerChannels::Unsaved& unsaved, std::optional<Duration> cut_after);
+  // The same of a script that knows nothing of its channel; `asked`: by a preemption.
+  void lost(const WorkerChannels::Unasked& unasked, bool asked);
   // They were asked to save, and did not end with the code that says that they have.
   void may_be_lost(const std::vector<int>& local_ranks, int code);
   void still_there(const std::vector<pid_t>& processes, int round);

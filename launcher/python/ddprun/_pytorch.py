@@ -2,6 +2,7 @@
 which is ddprun.channel or a copy of it beside the script. Imported only then, and in workers of ddprun only."""
 import contextlib
 import functools
+import io
 import os
 import struct
 import sys
@@ -360,7 +361,15 @@ class Watch:
         return load
 
     def saving(self, function):
-        return self.during(self.channel.SAVING, function)
+        save = self.during(self.channel.SAVING, function)
+
+        def save_file(*args, **options):
+            step = self.channel._words[self.channel._STEP] if self.unasked and self.reports_here() else None
+            result = save(*args, **options)
+            if step is not None and not any(isinstance(each, io.IOBase) for each in (*args, *options.values())):
+                self.channel._write(self.channel._FILE, step)
+            return result
+        return save_file
 
     def evaluating(self, function):
         return self.during(self.channel.EVALUATING, function)

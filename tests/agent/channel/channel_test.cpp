@@ -394,21 +394,35 @@ TEST_CASE("who is seated again has told nothing of the new round yet", "[channel
   CHECK_FALSE(page.progress(Clock::now()).step);
 }
 
+TEST_CASE("a file that a script has written counts for it only where nobody asked the script", "[channel]") {
+  ChannelPage page = ChannelPage::create(Clock::now());
+  ddprun_channel_page& memory = *page.memory();
+  CHECK_FALSE(page.progress(Clock::now()).file_step);
+  ddprun_channel_write_(reinterpret_cast<ddprun_channel_record*>(memory.snapshot.unused), 20, 0);
+  CHECK(page.progress(Clock::now()).file_step == 20u);
+  CHECK_FALSE(page.progress(Clock::now()).snapshot_step);
+  CHECK_FALSE(page.progress(Clock::now()).unasked);
+  memory.inferred = 3;
+  CHECK(page.progress(Clock::now()).unasked);
+  REQUIRE(page.seat({"RANK=1"}, Clock::now()));
+  CHECK_FALSE(page.progress(Clock::now()).file_step);
+}
+
 TEST_CASE("C and Python agree on the page's layout", "[channel]") {
   const std::string program =
       "import worker_channel as c\n"
       "print(*[8 * at for at in (c._STEP, c._PHASE, c._SNAPSHOT, c._THROUGHPUT, c._REQUEST, c._NOTICE, c._BEAT, "
-      "c._FIRST_STEP, c._OUTLOOK)],"
+      "c._FIRST_STEP, c._OUTLOOK, c._FILE)],"
       " c._PHASE_TIMES_OFFSET, c.NONE, c.LOAD, c.COMPUTE, c.WAIT, c._ONE_WAIT)";
   const auto python = test::run(
       {"/usr/bin/env", "python3", "-c", program}, 20s,
       {.env = {{"PYTHONPATH", test::source_folder() + "/rendezvous/channel"}, {"PYTHONDONTWRITEBYTECODE", "1"}}});
   REQUIRE(python == test::exited(0));
   using Page = ddprun_channel_page;
-  CHECK(python.out == "256 320 384 448 512 576 640 3968 4032 3840 0 1 2 3 256\n");
+  CHECK(python.out == "256 320 384 448 512 576 640 3968 4032 416 3840 0 1 2 3 256\n");
   CHECK(std::vector{offsetof(Page, step), offsetof(Page, notice), offsetof(Page, beat), offsetof(Page, phase_times),
-                    offsetof(Page, first_step),
-                    offsetof(Page, outlook)} == std::vector<std::size_t>{256, 576, 640, 3840, 3968, 4032});
+                    offsetof(Page, first_step), offsetof(Page, outlook),
+                    offsetof(Page, snapshot.unused)} == std::vector<std::size_t>{256, 576, 640, 3840, 3968, 4032, 416});
   CHECK(sizeof(ddprun_channel_beat_record) == 64);
   CHECK(sizeof(Page) <= DDPRUN_CHANNEL_BYTES);
 }
