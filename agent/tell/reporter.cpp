@@ -164,7 +164,7 @@ void Reporter::lost(const WorkerChannels::Unsaved& unsaved, std::optional<Durati
                             : unsaved.save_requested && unsaved.snapshot_step
                                 ? ", and the requested one was not written"
                                 : "";
-  pipes_.print("ddprun: " + steps + " lost, as far as --watch saw: " + last + asked + ".\n");
+  pipes_.print("ddprun: " + steps + " lost: " + last + asked + ".\n");
 }
 
 namespace {

@@ -26,3 +26,23 @@ DDPRUN_EXPORT void ddprun_channel_v1_step(std::uint64_t step, unsigned more) {
   const std::uint64_t steps = __atomic_load_n(&ddprun_channel_page_->step.second, __ATOMIC_RELAXED);
   ddprun_channel_write_(&ddprun_channel_page_->step, step, steps + more);
 }
+
+// Compiled, as a handler of Python's runs only between two of its instructions: a rank in a call that waits for a dead
+// peer would not end by SIGTERM.
+DDPRUN_EXPORT void ddprun_channel_v1_handle_signals() {
+  static bool hooked = false;  // in a child the page is not ours, and the signals end it as they do by default
+  if (!hooked) hooked = pthread_atfork(nullptr, nullptr, [] { ddprun_channel_page_ = nullptr; }) == 0;
+  if (hooked) ddprun_channel_handle_signals();
+}
+
+DDPRUN_EXPORT void ddprun_channel_v1_leave_signals() {
+  int signals[8];
+  const int count = ddprun_channel_preempt_signals(signals, 8);
+  for (int i = 0; i < count; ++i) {
+    struct sigaction now = {};
+    if (sigaction(signals[i], nullptr, &now) != 0 || now.sa_handler != ddprun_channel_on_signal) continue;
+    now = {};
+    now.sa_handler = SIG_DFL;
+    sigaction(signals[i], &now, nullptr);
+  }
+}

@@ -89,7 +89,7 @@ _SYS_FUTEX = {"x86_64": 202, "ppc64le": 221, "s390x": 238}.get(os.uname().machin
 
 _page = None   # the mapping
 _words = None  # the page as 64-bit words
-_library_beat = _library_step = None  # channel_library.cpp's, or nothing
+_library_beat = _library_step = _library_signals = None  # channel_library.cpp's, or nothing
 _script_steps = False  # the script reports its steps itself
 _last_beat = (-1,)     # what beat() has written, and parts of its checks
 _read_beat = struct.Struct("Q8xQ8x3Q").unpack_from  # first, time_ns, spent_ns
@@ -309,15 +309,28 @@ def on_signal(signum, frame=None):
 def handle_signals():
     """Handles the signals that announce a preemption by on_signal() from now on, where the program has no handler. Call it
     in the main thread, after attach(), the sooner the better: a worker without it ends by them, and what it has done since
-    its last snapshot is lost. Returns their numbers."""
-    handled = []
+    its last snapshot is lost. Where ddprun's library is found the handler is compiled: it also runs while Python waits in a
+    call, as in a collective; to Python the signal then seems to have none."""
     if _words is None:
-        return handled
-    for number in os.environ.get(_PREEMPT_SIGNALS_VARIABLE, "15").split(","):
-        if number.isdigit() and signal.getsignal(int(number)) == signal.SIG_DFL:
-            signal.signal(int(number), on_signal)
-            handled.append(int(number))
-    return handled
+        return
+    if _library_signals is not None:
+        return _library_signals[0]()
+    for number in _preempt_signals():
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, on_signal)
+
+
+def _leave_signals():
+    """The handlers of handle_signals() are removed."""
+    if _library_signals is not None:
+        return _library_signals[1]()
+    for number in _preempt_signals():
+        if signal.getsignal(number) == on_signal:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _preempt_signals():
+    return [int(number) for number in os.environ.get(_PREEMPT_SIGNALS_VARIABLE, "15").split(",") if number.isdigit()]
 
 
 # The layout is that of rendezvous/memory/snapshot_memory.h.
@@ -558,7 +571,7 @@ def _library_paths():
 
 
 def _load_library():
-    global _library_beat, _library_step
+    global _library_beat, _library_step, _library_signals
     for path in _library_paths():
         with contextlib.suppress(OSError, AttributeError):  # for another machine, or of another version
             library = ctypes.PyDLL(path)  # keeps Python's lock: a report is shorter than giving it up
@@ -568,12 +581,14 @@ def _load_library():
             steps.argtypes, steps.restype = [ctypes.c_uint64, ctypes.c_uint], None
             use(ctypes.addressof(_page))
             _library_beat, _library_step = beats, steps
+            with contextlib.suppress(AttributeError):  # an older one
+                _library_signals = library.ddprun_channel_v1_handle_signals, library.ddprun_channel_v1_leave_signals
             return
 
 
 def _detach():
-    global _page, _words, _library_beat, _library_step
-    _page = _words = _library_beat = _library_step = None
+    global _page, _words, _library_beat, _library_step, _library_signals
+    _page = _words = _library_beat = _library_step = _library_signals = None
 
 
 def _after_fork():

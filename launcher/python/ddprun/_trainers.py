@@ -48,7 +48,7 @@ class Training:
         self.watch, self.channel, self.name = watch, watch.channel, name
         self.first = True
         self.agreement = None
-        self.handled = []
+        self.handles = False
         self.snapshot_step = None
         self.loss_at = 0
         if counts:
@@ -67,7 +67,8 @@ class Training:
             return False
         if default != signal.SIG_DFL:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        self.handled = self.channel.handle_signals()
+        self.channel.handle_signals()
+        self.handles = True
         return True
 
     def reports(self):
@@ -103,6 +104,7 @@ class Training:
 
     def exit(self, step, where):
         """Ends this rank, whose snapshot is complete. What the script would do with a trained model is left out."""
+        self.handles = False  # a further SIGTERM does not cut its end
         self.end()
         if os.environ.get("RANK") == "0":
             sys.stderr.write(f"ddprun: saved after step {step}: {where}\n")
@@ -122,10 +124,9 @@ class Training:
         if self.agreement is not None:
             self.agreement.end()
             self.agreement = None
-        for number in self.handled:
-            if signal.getsignal(number) == self.channel.on_signal:
-                signal.signal(number, signal.SIG_DFL)
-        self.handled = []
+        if self.handles:
+            self.handles = False
+            self.channel._leave_signals()
 
 
 def _wrap(owner, name, make):
