@@ -162,6 +162,32 @@ TEST_CASE("every Python worker can import the channel, by both its names, and a 
   CHECK(has(end.out, "<function launch"));
 }
 
+TEST_CASE(
+    "a rank of Python that handles signals ends by them after a failure, also in a call that waits for its peer, and "
+    "so do its children",
+    "[channel][fast]") {
+  const TempFolder folder;
+  folder.write("script.py",
+               "import ctypes, os, sys, time\n"
+               "from ddprun import channel\n"
+               "channel.attach()\n"
+               "channel.handle_signals()\n"
+               "child = os.fork()\n"
+               "if child == 0: time.sleep(60)\n"
+               "time.sleep(0.05)\n"
+               "os.kill(child, 15)\n"
+               "assert os.waitpid(child, 0)[1] == 15\n"
+               "if os.environ['RANK'] == '0': open('up', 'w').close()\n"
+               "while not os.path.exists('up'): time.sleep(0.01)\n"
+               "if os.environ['RANK'] == '1': sys.exit(5)\n"
+               "mutex = ctypes.create_string_buffer(64)\n"
+               "while True: ctypes.CDLL(None).pthread_mutex_lock(mutex)\n");
+  const Ended end = run({ddprun_program(), "--nproc-per-node=2", "--max-restarts=0", "--stop-grace=100", "script.py"},
+                        kLimit, {.cwd = folder.path()});
+  CHECK(end == exited(1));
+  CHECK(has(end.err, "rank 1 (local rank 1) exited with code 5"));
+}
+
 TEST_CASE("a copy of the channel's file says what its watch() needs where it does not find it", "[channel][fast]") {
   const TempFolder folder;
   fs::copy_file(source_folder() + "/rendezvous/channel/worker_channel.py", folder / "worker_channel.py");

@@ -63,6 +63,8 @@ class Training:
 
     def _handle_signals(self, default):
         """False if the script has a handler of its own: it knows what to do."""
+        if self.channel._library_signals is None:  # one of Python's would keep a rank that waits for a dead peer
+            return False
         if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != default:
             return False
         if default != signal.SIG_DFL:
