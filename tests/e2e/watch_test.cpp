@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/e2e/programs.h"
+#include "tests/support/soak.h"
 #include "tests/support/test.h"
 
 namespace {
@@ -166,4 +167,13 @@ TEST_CASE("a copy of the channel's file beside a script watches it, too, and rep
   INFO(end.err);
   CHECK(end == exited(0));
   CHECK(end.out == "well\n");
+}
+
+TEST_CASE("stock scripts print with --watch what they print without, and status tells their steps and phases",
+          "[hang]") {
+  Words words{torch_python(), source_folder() + "/tests/e2e/watch_scripts_check.py", ddprun_program()};
+  if (!soaking()) words.insert(words.end(), {"--modes=see", "mistakes", "compiled", "lightning"});
+  const Ended ended = run(words, soaking() ? 3600s : 900s, {.env = {{"PYTHON_EXEC", torch_python()}}});
+  INFO(ended.out);
+  CHECK(ended == exited(0));
 }

@@ -2,6 +2,7 @@
 which is ddprun.channel or a copy of it beside the script. Imported only then, and in workers of ddprun only."""
 import contextlib
 import functools
+import gc
 import io
 import os
 import struct
@@ -55,6 +56,8 @@ class ParallelForward:
 
     def __call__(self, module, inputs):
         watch = self.watch
+        if watch.compiles_now():
+            return
         watch.before_forward(module, inputs)
         if watch.channel._words is not None and not watch.off and module.require_backward_grad_sync and watch.torch.is_grad_enabled():
             watch.in_backward = False  # the pass before may have ended by an exception
@@ -81,7 +84,7 @@ class Watch:
     def __init__(self, channel):
         self.channel = channel       # the module whose page gets the reports: ddprun.channel, or a copy beside the script
         self.thread = None           # the one that called watch()
-        self.torch = None
+        self.torch = self.parallel_class = None
         self.trained = False         # a forward pass that trains has begun since the last step
         self.reported_steps = False
         self.in_backward = False     # of a pass that ends in a wait for gradients
@@ -93,6 +96,8 @@ class Watch:
         self.off = False             # the script reports by itself
         self.unasked = 0             # of ddprun --watch: the page's `inferred`; 0: the script has asked
         self.optimizer = self.other = None  # whose steps count there, and the last other one
+        self.parallels = weakref.WeakSet()  # of class DistributedDataParallel
+        self.has_looked = False      # for models that train, after the first step with them
         self.finds_model = None      # a hook on all modules, until the first one that trains
         self.warning = None          # the filter of PyTorch's warning about that hook
         self.has_model = True
@@ -112,7 +117,9 @@ class Watch:
 
     def begin(self):
         import torch
+        from torch.nn.parallel import DistributedDataParallel
         from torch.optim.optimizer import register_optimizer_step_post_hook
+        self.parallel_class = DistributedDataParallel
         if self.torch is None:
             register_optimizer_step_post_hook(self.after_optimizer)
         self.torch, self.thread = torch, threading.get_ident()
@@ -128,9 +135,9 @@ class Watch:
         from torch.nn.parallel import DistributedDataParallel
         self.begin()
         parallel = getattr(model, "_orig_mod", model)  # torch.compile() holds it there
-        if parallel in self.models:
+        if model in self.models:
             return
-        self.models.add(parallel)
+        self.models.add(model)
         if self.collectives:
             self.replace_collectives()
         if self.saves:
@@ -152,14 +159,19 @@ class Watch:
         from torch.compiler import is_compiling  # PyTorch 2.3
         self.unasked = inferred
         self.begin()
-        original = DistributedDataParallel.__init__
+        # Not the constructor: its warnings name the line that called it, which has to be the script's.
+        self.replace(DistributedDataParallel, "_ddp_init_helper", self.constructing)
 
-        @functools.wraps(original)
+    def constructing(self, function):
         def construct(parallel, *args, **options):
-            original(parallel, *args, **options)
+            try:
+                function(parallel, *args, **options)
+            except BaseException as error:
+                leave_traceback(error)
+                raise
             if self.unasked:
                 self.carefully(self.found_parallel, parallel)
-        DistributedDataParallel.__init__ = construct
+        return construct
 
     def carefully(self, do, *args):
         """The script is what counts: it gets no exception of ours."""
@@ -186,7 +198,8 @@ class Watch:
     def found_parallel(self, parallel):
         if self.attach_unasked():
             self.stop_finding()
-            self.watch_model(parallel)
+            self.parallels.add(parallel)
+            self.begin_without_model()
 
     def leave_to_script(self):
         """It uses the channel itself: what it does not ask for is not watched."""
@@ -204,18 +217,40 @@ class Watch:
     def first_step_without_model(self):
         if not self.attach_unasked():
             return
-        self.find_model()
-        self.channel.phase(self.channel.TRAINING)
+        self.begin_without_model()
 
-    def find_model(self):
+    def begin_without_model(self):
         self.begin()
         self.replace_collectives()
         self.replace_save()
+        self.has_looked = False
+        if not self.models:
+            self.has_model = False
+
+    def look_for_models(self):
+        """After a step it is known what torch.compile() has compiled. There a hook would make it compile more, or again, so it
+        is on what surrounds that."""
+        self.has_looked = True
+        if self.phase_now() != self.channel.TRAINING:
+            self.channel.phase(self.channel.TRAINING)
+        dynamo, compiled = sys.modules.get("torch._dynamo.utils"), []
+        has_graphs = dynamo is not None and dynamo.counters["stats"]["unique_graphs"] > 0
+        if has_graphs:
+            from torch._dynamo.eval_frame import OptimizedModule
+            compiled = [model for model in gc.get_referrers(OptimizedModule) if type(model) is OptimizedModule]
+        around = {model._orig_mod: model for model in compiled}
+        for model in [around.get(parallel, parallel) for parallel in self.parallels] or compiled:
+            if model._compiled_call_impl is None:  # else its hooks are compiled, too
+                self.watch_model(model)
+        if not self.parallels and not has_graphs:
+            self.find_model()
+
+    def find_model(self):
         import warnings
         from torch.nn.modules.module import register_module_forward_pre_hook
         warnings.filterwarnings("ignore", "Using `torch.compile.module.` when there are global hooks")  # which is ours
         self.warning = warnings.filters[0]
-        self.finds_model, self.has_model = register_module_forward_pre_hook(self.found_model), False
+        self.finds_model = register_module_forward_pre_hook(self.found_model)
 
     def found_model(self, module, inputs):
         if not self.torch.compiler.is_compiling() and self.trains(module):
@@ -224,7 +259,6 @@ class Watch:
     def use_model(self, module, inputs):
         self.stop_finding()
         module.register_forward_pre_hook(Hook(self.before_forward), prepend=True)
-        self.has_model = True
         self.before_forward(module, inputs)
 
     def stop_finding(self):
@@ -236,27 +270,35 @@ class Watch:
                 warnings.filters.remove(self.warning)
 
     def trains(self, module):
-        return module.training and self.torch.is_grad_enabled()
+        # Lightning switches the module within DistributedDataParallel only.
+        training = module.module.training if isinstance(module, self.parallel_class) else module.training
+        return training and self.torch.is_grad_enabled()
 
     def before_inner_forward(self, module, inputs):
         """Of a module within DistributedDataParallel, which a rank may evaluate by itself."""
-        if not self.trains(module) and self.reports_here() and self.phase_now() != self.channel.EVALUATING:
+        if self.reports_here() and not self.trains(module) and self.phase_now() != self.channel.EVALUATING:
             self.channel.phase(self.channel.EVALUATING)
 
     def before_forward(self, module, inputs):
-        if self.torch is None or self.torch.compiler.is_compiling() or self.channel._words is None or self.off:
-            return  # in a process that has loaded the model, in a graph that is being made, in one that is not watched
+        if self.compiles_now() or self.channel._words is None or self.off:
+            return
         if not self.trains(module):
             if self.phase_now() != self.channel.EVALUATING:
                 self.channel.phase(self.channel.EVALUATING)
             return
-        self.trained = True
+        self.trained = self.has_model = True
         if self.phase_now() == self.channel.TRAINING:
             self.channel.beat(self.channel.COMPUTE)
         else:
             self.channel.phase(self.channel.TRAINING)
 
+    def compiles_now(self):
+        """Hooks have nothing to do in a graph that is being made, and are not in it then."""
+        return self.torch is None or self.torch.compiler.is_compiling()
+
     def after_forward(self, module, inputs, outputs):
+        if self.compiles_now():
+            return
         self.in_backward = False  # the pass before may have ended by an exception
         if self.channel._words is None or self.off or not module.require_backward_grad_sync or not self.torch.is_grad_enabled():
             return
@@ -287,6 +329,8 @@ class Watch:
         self.torch.autograd.Variable._execution_engine.queue_callback(callback)
 
     def after_optimizer(self, optimizer, inputs, options):
+        if self.compiles_now():
+            return
         if self.channel._words is None and self.unasked:
             self.carefully(self.first_step_without_model)
         if self.channel._words is None or self.off:
@@ -298,6 +342,11 @@ class Watch:
         if done and not self.channel._script_steps and self.training is None:
             self.reported_steps = True
             self.channel._report_step(self.channel._words[self.channel._STEP] + 1, 1)
+        if self.unasked and not (self.has_looked and self.has_model):
+            if not self.has_looked:
+                self.carefully(self.look_for_models)
+            elif self.finds_model is not None and self.channel._words[self.channel._STEP] > 2:
+                self.stop_finding()  # no module trains
         self.trained = False
         if self.beat_now() != self.channel.NONE and self.has_model:
             self.channel.beat(self.channel.LOAD)
@@ -315,7 +364,10 @@ class Watch:
         original = getattr(owner, name, None)
         if original is not None and (owner, name) not in self.replaced:
             self.replaced.add((owner, name))
-            setattr(owner, name, functools.wraps(original)(make(original)))
+            made = functools.wraps(original)(make(original))
+            if isinstance(owner, type(sys)):
+                made.__module__ = owner.__name__  # where pickle finds it
+            setattr(owner, name, made)
 
     def replace_collectives(self):
         from torch import distributed
@@ -325,7 +377,8 @@ class Watch:
             for function in functions:
                 self.replace(distributed, function, functools.partial(self.waiting, name))
         self.replace(DistributedDataParallel, "_sync_buffers", functools.partial(self.waiting, "buffers"))
-        self.replace(dataloader._BaseDataLoaderIter, "__next__", self.loading)
+        for iterator in dataloader._SingleProcessDataLoaderIter, dataloader._MultiProcessingDataLoaderIter:
+            self.replace(iterator, "_next_data", self.loading)  # not __next__, whose warning names its caller
 
     def replace_save(self):
         self.replace(self.torch, "save", self.saving)
@@ -340,24 +393,34 @@ class Watch:
         asynchronous = parameters.index("async_op") if "async_op" in parameters else len(parameters)
 
         def wait_in(*args, **options):
-            if not self.collectives or not self.reports_here() or options.get("async_op") or args[asynchronous:asynchronous + 1] == (True,):
+            if self.compiles_now():
                 return function(*args, **options)
-            before = self.channel.begin_wait(message(name, args, options))
+            blocks = not options.get("async_op") and args[asynchronous:asynchronous + 1] != (True,)
+            reports = blocks and self.collectives and self.reports_here()
+            before = self.channel.begin_wait(message(name, args, options)) if reports else None
             try:
                 return function(*args, **options)
+            except BaseException as error:
+                leave_traceback(error)
+                raise
             finally:
-                self.channel.beat(before)
+                if before is not None:
+                    self.channel.beat(before)
         return wait_in
 
     def loading(self, function):
         def load(iterator):
-            if not self.collectives or not self.reports_here() or self.beat_now() != self.channel.COMPUTE:
-                return function(iterator)
-            self.channel.beat(self.channel.LOAD)
+            reports = self.collectives and self.reports_here() and self.beat_now() == self.channel.COMPUTE
+            if reports:
+                self.channel.beat(self.channel.LOAD)
             try:
                 return function(iterator)
+            except BaseException as error:
+                leave_traceback(error)
+                raise
             finally:
-                self.channel.beat(self.channel.COMPUTE)
+                if reports:
+                    self.channel.beat(self.channel.COMPUTE)
         return load
 
     def saving(self, function):
@@ -376,15 +439,19 @@ class Watch:
 
     def during(self, phase, function):
         def call(*args, **options):
-            if not self.saves or not self.reports_here() or self.beat_now() == self.channel.WAIT or self.phase_now() == phase:
-                return function(*args, **options)
-            doing, before = self.phase_now(), self.beat_now()
-            self.channel.phase(phase)
+            reports = self.saves and self.reports_here() and self.beat_now() != self.channel.WAIT and self.phase_now() != phase
+            doing, before = (self.phase_now(), self.beat_now()) if reports else (0, 0)
+            if reports:
+                self.channel.phase(phase)
             try:
                 return function(*args, **options)
+            except BaseException as error:
+                leave_traceback(error)
+                raise
             finally:
-                self.channel._write_phase(doing)
-                self.channel.beat(before)
+                if reports:
+                    self.channel._write_phase(doing)
+                    self.channel.beat(before)
         return call
 
 
@@ -394,6 +461,11 @@ def message(name, args, options):
         return name
     other = options.get("src" if name == "recv" else "dst", args[1] if len(args) > 1 else None)
     return f"{name} {other}" if isinstance(other, int) and 0 <= other < 1000 else name  # 8 characters are kept
+
+
+def leave_traceback(error):
+    """Our frame is none of the script's."""
+    error.__traceback__ = error.__traceback__.tb_next
 
 
 def tensors(value, kind):

@@ -53,8 +53,8 @@ class Training:
         self.loss_at = 0
         if counts:
             watch.training = self
-            if watch.finds_model is None and not watch.models:
-                watch.find_model()
+            if not watch.models:
+                watch.begin_without_model()
         if total:
             self.channel.total_steps(total)
         if saves and watch.unasked == _ACT and self._handle_signals(handler):
