@@ -27,6 +27,7 @@ import table
 import tee
 import tools
 import trainer
+import watch
 import world
 
 PAGE = table.Page(tools.ROOT / "docs/bench.md")
@@ -51,6 +52,7 @@ PARTS = {  # word: (the section's title, what measures it)
     "models": ("Models", models.bench),
     "modes": ("Fused steps and channels last", models.bench_modes),
     "beats": ("Beats", beats.bench),
+    "watch": ("Watch", watch.bench),
     "python": ("Python", from_python.bench),
 }
 
