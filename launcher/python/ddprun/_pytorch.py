@@ -341,7 +341,8 @@ class Watch:
         done = self.counts(optimizer) if self.unasked else self.trained
         if done and not self.channel._script_steps and self.training is None:
             self.reported_steps = True
-            self.channel._report_step(self.channel._words[self.channel._STEP] + 1, 1)
+            # Nobody knows how long the first one took: it does not count for the pace.
+            self.channel._report_step(self.channel._words[self.channel._STEP] + 1, int(self.has_looked or not self.unasked))
         if self.unasked and not (self.has_looked and self.has_model):
             if not self.has_looked:
                 self.carefully(self.look_for_models)

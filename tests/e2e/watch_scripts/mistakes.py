@@ -1,4 +1,5 @@
-"""What goes wrong in scripts: a deprecated option, a data set that is longer than it says, and errors of loading, a collective and saving."""
+"""What goes wrong in scripts: a deprecated option, a data set that is longer than it says, errors of loading, a collective and
+saving, and a model in a DistributedDataParallel that still is in eval mode, as Lightning leaves it."""
 import io
 import pickle
 import traceback
@@ -38,6 +39,8 @@ def main():
     dist.init_process_group("gloo")
     torch.manual_seed(33)
     model = DDP(torch.nn.Linear(2, 1), check_reduction=True)
+    model.eval()
+    model.module.train()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     for x in DataLoader(Longer(), batch_size=None):
         optimizer.zero_grad()

@@ -12,7 +12,8 @@ def main(steps):
     dist.init_process_group("gloo")
     rank = dist.get_rank()
     torch.manual_seed(15)
-    net = torch.nn.Sequential(torch.nn.Conv2d(1, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 4))
+    net = torch.nn.Sequential(torch.nn.Conv2d(1, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten(),
+                              torch.nn.Linear(8 * 36, 4))
     model = DDP(net)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0 ** 120, growth_interval=20)  # so the first steps overflow and are left out
