@@ -246,7 +246,7 @@ void WorkerWatch::on_culprits_stacks(const Blamed& blamed, const ProcessStacks& 
   if (top && top->in_collective && !blamed.told.waits) return send_standings();
   HungWorker worker{blamed.round,
                     local_rank,
-                    blamed.text + (top ? "; " + in_words(*top) : ""),
+                    blamed.text + (top ? "; " + in_words(*top) : "") + what_lacks(local_rank),
                     blamed.of_all,
                     top ? top->function.substr(0, rendezvous::kPlaceMax) : "",
                     stacks};
@@ -254,6 +254,13 @@ void WorkerWatch::on_culprits_stacks(const Blamed& blamed, const ProcessStacks& 
   keep({local_rank}, {stacks});
   hung_ = std::move(worker);
   hooks_.on_hung(*hung_);
+}
+
+// Its PyTorch is older than 2.15, or its server could not be opened.
+std::string WorkerWatch::what_lacks(int local_rank) const {
+  const bool lacks =
+      workers_.record_path && hangs_.is_inferred(local_rank) && !has_record(workers_.record_path(local_rank));
+  return lacks ? "; which collective is not known, as PyTorch tells it from 2.15 on" : "";
 }
 
 // A stopped one does nothing at all: nothing is to be waited for.

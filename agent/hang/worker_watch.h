@@ -126,6 +126,7 @@ class WorkerWatch {
   const KnownRecord* known_record(int local_rank) const;  // since its last report, some seconds old; null: none
   void send_standings();
   void on_culprits_stacks(const Blamed& blamed, const ProcessStacks& stacks);
+  std::string what_lacks(int local_rank) const;
   // Before it is ended: whether it stays, which is then told once.
   bool waits_for_it(const HungWorker& worker, const ProcessStacks& stacks, bool in_collective);
   void learn_life(int local_rank, const ProcessStacks& stacks);

@@ -118,7 +118,7 @@ def variable(run: Run, name: str, value: str) -> str:
         return of_worker(plain(run, value))
     if name == "PYTHONPATH" and value.endswith("/share/ddprun/python"):
         return "<python package>"
-    return {"DDPRUN_JOB": "<cookie>", "DDPRUN_CHANNEL_FD": "<channel>"}.get(name) or plain(run, value)
+    return {"DDPRUN_JOB": "<cookie>", "DDPRUN_CHANNEL_FD": "<channel>", "DDPRUN_RECORD": "<record>"}.get(name) or plain(run, value)
 
 
 def of_worker(path: str) -> str:

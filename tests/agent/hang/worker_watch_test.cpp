@@ -33,15 +33,19 @@ struct Rig {
   Progress seen{.steps_done = 4, .at = Clock::now(), .beat = Beat{DDPRUN_BEAT_WAIT, 1, "grads"}};
   std::vector<Standing> told;
   std::vector<int> signals, hung, kept, standing, moving;
+  std::string how;  // of the last one that stands
   WorkersSeen workers{[this] { return running; }, [] { return std::vector{2}; }, [this](int) { return seen; },
-                      [this](int signal) { signals.push_back(signal); }};
+                      [this](int signal) { signals.push_back(signal); }, [](int) { return std::string("nowhere"); }};
   WorkerWatch watch{
       io,
       {.named = {{Activity::wait, kAtOnce}}},
       workers,
       {[this] { return running_round; }, [this](const std::vector<Standing>& all) { told = all; },
        [](const LearnedTimes&) {}, [this](const HungWorker& worker) { hung.push_back(worker.local_rank); },
-       [this](const StandingWorker& worker) { standing.push_back(worker.local_rank); },
+       [this](const StandingWorker& worker) {
+         standing.push_back(worker.local_rank);
+         how = worker.how;
+       },
        [this](int local_rank, Duration) { moving.push_back(local_rank); }, [](const auto&) {},
        [this](const std::vector<int>& local_ranks, const auto&) {
          kept.insert(kept.end(), local_ranks.begin(), local_ranks.end());
@@ -117,11 +121,23 @@ TEST_CASE("a worker that is not to be ended yet is told once as long as it stand
     rig.await_stacks();
   }
   CHECK(rig.standing == std::vector{1});
+  CHECK(rig.how == "has computed");
   CHECK(rig.hung.empty());
   CHECK(rig.moving.empty());
   rig.seen.at = *rig.seen.at + 1ms;
   CHECK(eventually([&] { return rig.io.restart(), rig.io.poll(), !rig.moving.empty(); }, 20s));
   CHECK(rig.moving == std::vector{1});
+}
+
+TEST_CASE("where PyTorch tells no collectives, that is said with a rank that stands still", "[hang]") {
+  Rig rig;
+  rig.seen.inferred = true;
+  rig.seen.beat->kind = DDPRUN_BEAT_COMPUTE;
+  rig.begin(1);
+  rig.told_now();
+  rig.watch.blame(1, 5, "has computed", false);
+  rig.await_stacks();
+  CHECK(rig.how == "has computed; which collective is not known, as PyTorch tells it from 2.15 on");
 }
 
 TEST_CASE("of a worker that reports nothing it is told whether it works", "[hang]") {
