@@ -81,6 +81,7 @@ TABLE = [
     Script("functional", "functional.py", 0, ranks=1),
     Script("step_in_backward", "step_in_backward.py", 100, "compute", ranks=1),
     Script("own_processes", "own_processes.py", 0, ranks=1),
+    Script("exports", "exports.py", 16, "load compute", ranks=1),
     Script("mistakes", "mistakes.py", 40, "load compute", ranks=1),
     Script("rpc_server", "rpc_server.py", 0),
 ]

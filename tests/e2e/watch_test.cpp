@@ -63,7 +63,7 @@ TEST_CASE("a script without a line of code is seen, and computes the same bits",
 TEST_CASE("Ctrl-C is KeyboardInterrupt for a script that --watch watches", "[hang]") {
   const TempFolder folder;
   const std::string script = folder.write("script.py",
-                                          "import os, time, torch\n"
+                                          "import os, time, torch, warnings\n"
                                           "model = torch.nn.Linear(2, 2)\n"
                                           "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
                                           "child = os.fork()\n"
@@ -75,6 +75,7 @@ TEST_CASE("Ctrl-C is KeyboardInterrupt for a script that --watch watches", "[han
                                           "    model(torch.ones(1, 2)).sum().backward()\n"
                                           "    optimizer.step()\n"
                                           "    time.sleep(0.01)\n"
+                                          "    warnings.warn('of each step')\n"  // shown once by each rank
                                           "    if step == 0: print('first', flush=True)\n"
                                           "    while step == 0 and not os.path.exists('go'): time.sleep(0.01)\n"
                                           "    if step == 3: print('up', flush=True)\n"
@@ -92,6 +93,7 @@ TEST_CASE("Ctrl-C is KeyboardInterrupt for a script that --watch watches", "[han
   job.kill(SIGINT);
   CHECK(job.wait_exit(kTorchLimit) == exited(130));
   CHECK(count(job.out(), "interrupted") == 2);
+  CHECK(count(job.err(), "UserWarning: of each step") == 2);
 }
 
 TEST_CASE("a script that uses the channel itself is left alone by --watch", "[hang]") {

@@ -99,7 +99,7 @@ class Watch:
         self.parallels = weakref.WeakSet()  # of class DistributedDataParallel
         self.has_looked = False      # for models that train, after the first step with them
         self.finds_model = None      # a hook on all modules, until the first one that trains
-        self.warning = None          # the filter of PyTorch's warning about that hook
+        self.compiled_call = None    # what is replaced of torch.compile()'s class meanwhile, and how it was
         self.has_model = True
         self.training = None         # of a trainer, which counts the steps: _trainers.Training
 
@@ -130,6 +130,26 @@ class Watch:
         _record.open_once()
         if self.phase_now() == 0:
             self.channel.phase(self.channel.LOADING)
+        self.replace(torch.jit._recursive, "create_script_module", self.scripting)
+
+    def scripting(self, function):
+        """torch.jit.script() compiles the hooks of a module, which ours are not made for."""
+        def script(module, *args, **options):
+            hooks = [each for part in module.modules() for each in (part._forward_pre_hooks, part._forward_hooks) if each]
+            before = [dict(each) for each in hooks]
+            for each in hooks:
+                for key in [key for key, hook in each.items() if isinstance(hook, Hook)]:
+                    del each[key]
+            try:
+                return function(module, *args, **options)
+            except BaseException as error:
+                leave_traceback(error)
+                raise
+            finally:
+                for each, all_hooks in zip(hooks, before):
+                    each.clear()
+                    each.update(all_hooks)
+        return script
 
     def watch_model(self, model):
         from torch.nn.parallel import DistributedDataParallel
@@ -246,11 +266,23 @@ class Watch:
             self.find_model()
 
     def find_model(self):
-        import warnings
         from torch.nn.modules.module import register_module_forward_pre_hook
-        warnings.filterwarnings("ignore", "Using `torch.compile.module.` when there are global hooks")  # which is ours
-        self.warning = warnings.filters[0]
         self.finds_model = register_module_forward_pre_hook(self.found_model)
+        dynamo = sys.modules.get("torch._dynamo.eval_frame")
+        if dynamo is not None and "__call__" in vars(dynamo.OptimizedModule):
+            self.compiled_call = dynamo.OptimizedModule, dynamo.OptimizedModule.__call__
+            dynamo.OptimizedModule.__call__ = self.calling_compiled(dynamo.OptimizedModule.__call__)
+
+    def calling_compiled(self, function):
+        """It warns of hooks on all modules. A filter for that would have Python show other warnings again that were shown before."""
+        def call(module, *args, **options):
+            self.stop_finding()
+            if self.trains(module):
+                self.carefully(self.use_model, module, args)
+            else:
+                self.has_looked = False
+            return function(module, *args, **options)
+        return call
 
     def found_model(self, module, inputs):
         if not self.torch.compiler.is_compiling() and self.trains(module):
@@ -263,11 +295,12 @@ class Watch:
 
     def stop_finding(self):
         if self.finds_model is not None:
-            import warnings
             self.finds_model.remove()
             self.finds_model = None
-            with contextlib.suppress(ValueError):  # the script may have reset them
-                warnings.filters.remove(self.warning)
+            if self.compiled_call is not None:
+                compiled, call = self.compiled_call
+                compiled.__call__ = call
+                self.compiled_call = None
 
     def trains(self, module):
         # Lightning switches the module within DistributedDataParallel only.

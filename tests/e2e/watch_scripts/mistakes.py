@@ -51,6 +51,7 @@ def main():
     attempt(lambda: dist.all_reduce("no tensor"))
     attempt(lambda: torch.save(lambda: 0, io.BytesIO()))
     print([pickle.loads(pickle.dumps(each)) is each for each in (torch.save, dist.all_reduce, dist.barrier)])
+    print(torch.jit.script(model.module)(torch.ones(1, 2)))
     print("loss", loss.item(), "weights", digest(model))
     dist.destroy_process_group()
 
