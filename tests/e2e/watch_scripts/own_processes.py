@@ -22,7 +22,9 @@ def train(rank, world_size, path, steps):
         loss = model(torch.randn(4, 8)).square().mean()
         loss.backward()
         optimizer.step()
-    print(f"rank {rank}: loss {loss.item():.6f}, weights {digest(model)}")
+    dist.all_reduce(loss := loss.detach())
+    if rank == 0:
+        print(f"loss {loss.item() / world_size:.6f}, weights {digest(model)}")
     dist.destroy_process_group()
 
 
