@@ -59,7 +59,7 @@ def with_transformers():
         def on_step_end(self, args, state, control, **_):
             step_done()
     options = TrainingArguments("out", per_device_train_batch_size=BATCH, num_train_epochs=EPOCHS, disable_tqdm=True, report_to="none",
-                                save_strategy="no" if "unsaved" in WORDS else "steps", save_steps=1000, logging_steps=10, use_cpu=True,
+                                save_strategy="no" if "unsaved" in WORDS else "steps", save_steps=1000, logging_steps=5, use_cpu=True,
                                 gradient_accumulation_steps=2 if "accumulated" in WORDS else 1, save_total_limit=1, seed=3)
     model = gpt()
     trainer = Trainer(model, options, train_dataset=Sentences(), callbacks=[Says()])

@@ -59,7 +59,7 @@ TEST_CASE("a trainer's script that --watch watches saves when it is preempted, a
     const auto live = nlohmann::json::parse(run({ddprun_program(), "status", "trainer", "--json"}, kLimit).out)["live"];
     if (!soak) CHECK(live["step"] == (kind == "transformers" ? 6 : 7));  // the script's callback comes before ours
     if (kind != "accelerate") CHECK(live["total_steps"] == 120);
-    if (kind == "lightning") CHECK(live["loss"].is_number());
+    if (kind != "accelerate" && !soak) CHECK(live["loss"].is_number());
     if (kill % 2 == 0)
       job.kill(SIGTERM);
     else  // as Slurm may: to the processes themselves
