@@ -159,10 +159,10 @@ struct ddprun_channel_page {
   uint32_t inferred;
   uint32_t unused1[12];
   char lock[128]; /* a robust pthread_mutex_t, held by the worker's main thread as long as it lives */
-  struct ddprun_channel_record step;       /* the step's number; steps reported since the page was made */
-  struct ddprun_channel_record phase;      /* enum ddprun_phase; 0 */
-  /* The step it holds; its bytes, 0: not told. Its unused words are a record, too: the step after which Python's watch() has
-   * last seen a file written, which may hold anything; 0. */
+  struct ddprun_channel_record step;  /* the step's number; steps reported since the page was made */
+  struct ddprun_channel_record phase; /* enum ddprun_phase; 0 */
+  /* The step it holds; its bytes, 0: not told. Its unused words are a record, too: the step after which Python's
+   * watch() has last seen a file written, which may hold anything; 0. */
   struct ddprun_channel_record snapshot;
   struct ddprun_channel_record throughput; /* samples per second, a double's bits; 0 */
   struct ddprun_channel_record request;    /* enum ddprun_request_kind; step */
