@@ -39,8 +39,8 @@ class LogLayout {
   std::filesystem::path worker_folder(const WorkerPlace& worker);
   // In a folder that worker_folder() has created. Empty if the job has no files.
   std::filesystem::path error_file(const WorkerPlace& worker) const;
-  // Where the workers' records of their collectives are read; only we may look into it, and it may not exist yet. Empty:
-  // the job has no files, or none can be made.
+  // Where the workers' records of their collectives are read; only we may look into it, and it may not exist yet.
+  // Empty: the job has no files, or none can be made.
   std::filesystem::path record_folder();
   // Shared by all ranks of a round; contains the workers' folders. Empty if the job has no files.
   std::filesystem::path round_folder(const WorkerPlace& worker) const;

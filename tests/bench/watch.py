@@ -120,7 +120,7 @@ def steps(samples):
     for kind in "neither", "plain", "ddp":
         seen = [answer([PYTHON, __file__, "steps", kind, STEPS]) for _ in range(samples(STEP_RUNS))]
         yield Row(f"a step of a {kind} model, watched", "us", [one["reporting"] for one in seen], "plain", [one["plain"] for one in seen])
-        goal = at_most(100, "us") if kind != "neither" else ("", None)  # 1 % of a step of 10 ms
+        goal = at_most(10, "us") if kind != "neither" else ("", None)  # 1 % of a step of 1 ms
         yield Row(f"what is more of it, {kind}", "us", [one["reporting"] - one["plain"] for one in seen], goal=goal)
 
 
