@@ -23,15 +23,18 @@ constexpr std::pair<const char*, const char*> kTypes[] = {
     {"Float", "float32"}, {"Double", "float64"}, {"Half", "float16"}, {"BFloat16", "bfloat16"}, {"Long", "int64"},
     {"Int", "int32"},     {"Short", "int16"},    {"Char", "int8"},    {"Byte", "uint8"},        {"Bool", "bool"}};
 
+constexpr std::size_t kTypeMax = 16, kRanksMax = 1 << 14;  // ranks of more are not told
+constexpr int kRankMax = 1 << 20;
+
 std::string type_in_words(const std::string& name) {
   for (const auto& [theirs, ours] : kTypes)
     if (name == theirs) return ours;
   return name;
 }
 
-std::string text_of(const Json& value) {
-  return value.is_string() ? visible(value.get_ref<const std::string&>().substr(0, rendezvous::kCallTextMax / 4))
-                           : std::string();
+// A byte becomes four at most.
+std::string text_of(const Json& value, std::size_t bytes_max = rendezvous::kCallTextMax / 4) {
+  return value.is_string() ? visible(value.get_ref<const std::string&>().substr(0, bytes_max)) : std::string();
 }
 
 std::uint64_t number_in(const Json& object, const char* name) {
@@ -63,7 +66,7 @@ Tensor tensor_of(const Json& sizes) {
     out.sizes += (out.sizes.empty() ? "" : "x") + std::to_string(size.get<std::uint64_t>());
   }
   if (out.sizes.empty()) out.sizes = "scalar";
-  if (out.sizes.size() > rendezvous::kCallTextMax / 2) out.sizes = std::to_string(out.elements) + " elements";
+  if (out.sizes.size() > rendezvous::kCallTextMax / 4) out.sizes = std::to_string(out.elements) + " elements";
   return out;
 }
 
@@ -71,7 +74,7 @@ void add_tensors(const Json& entry, RecordedCall& call) {
   const Json& sizes = member(entry, "input_sizes");
   if (!sizes.is_array() || sizes.empty()) return;
   for (const Json& one : sizes) call.elements += tensor_of(one).elements;
-  call.type = type_in_words(text_of(item(member(entry, "input_dtypes"), 0)));
+  call.type = type_in_words(text_of(item(member(entry, "input_dtypes"), 0), kTypeMax));
   call.tensors = tensor_of(sizes.front()).sizes + (call.type.empty() ? "" : " " + call.type);
   if (sizes.size() > 1) call.tensors += " and " + std::to_string(sizes.size() - 1) + " more";
 }
@@ -87,12 +90,18 @@ void add_operation(const std::string& profiling_name, RecordedCall& call, int& o
   call.operation.resize(space);
 }
 
-bool is_over(const Json& entry) { return member(entry, "retired") == true || member(entry, "state") == "completed"; }
+// NCCL never retires the messages of a batch (batch_isend_irecv), and they stay scheduled: a message is open once it
+// has started.
+bool is_over(const Json& entry, bool message) {
+  if (member(entry, "retired") == true || member(entry, "state") == "completed") return true;
+  return message && member(entry, "state") != "started";
+}
 
 std::vector<int> ranks_of(const Json& list) {
   std::vector<int> out;
   for (const Json& rank : list)
-    if (rank.is_number_unsigned()) out.push_back(rank.get<int>());
+    if (rank.is_number_unsigned() && rank.get<std::uint64_t>() <= kRankMax) out.push_back(rank.get<int>());
+  if (out.size() > kRanksMax) out.clear();
   return out;
 }
 
@@ -128,7 +137,13 @@ void add_entry(const Json& entry, RecordedGroup& group, std::vector<Message>& me
   int other = -1;
   add_operation(text_of(member(entry, "profiling_name")), call, other);
   add_tensors(entry, call);
-  call.over = is_over(entry);
+  call.over = is_over(entry, message);
+  if (call.operation == "coalesced") return;      // a batch of messages as a whole, with the last collective's number
+  if (!message && call.number < group.entered) {  // a new group of the same name
+    group.calls.clear();
+    group.entered = 0;
+    messages.clear();
+  }
   if (message) messages.push_back({group.calls.size(), other});
   if (!message) group.entered = std::max(group.entered, call.number);
   group.calls.push_back(std::move(call));
@@ -137,7 +152,9 @@ void add_entry(const Json& entry, RecordedGroup& group, std::vector<Message>& me
 // Without messages whose other end is not known: they would look like collectives.
 void resolve(RecordedGroup& group, const std::vector<Message>& messages) {
   for (const auto& [at, other] : messages) {
-    const bool known = group.ranks.empty() || (other >= 0 && static_cast<std::size_t>(other) < group.ranks.size());
+    const std::size_t of_all = group.description == "default_pg" ? kRankMax : 0;
+    const std::size_t ranks = group.ranks.empty() ? of_all : group.ranks.size();
+    const bool known = other >= 0 && static_cast<std::size_t>(other) < ranks;
     group.calls[at].to = !known ? -2 : group.ranks.empty() ? other : group.ranks[other];
   }
   std::erase_if(group.calls, [&](const RecordedCall& call) { return call.to == -2; });

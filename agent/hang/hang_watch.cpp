@@ -144,11 +144,6 @@ Activity HangWatch::activity(int local_rank) const {
   return worker == workers_.end() ? Activity::start : worker->second.sight.activity;
 }
 
-bool HangWatch::is_inferred(int local_rank) const {
-  const auto worker = workers_.find(local_rank);
-  return worker != workers_.end() && worker->second.sight.inferred;
-}
-
 std::optional<TimePoint> HangWatch::last_report(int local_rank) const {
   const auto worker = workers_.find(local_rank);
   return worker == workers_.end() ? std::nullopt : worker->second.sight.at;

@@ -57,7 +57,6 @@ class HangWatch {
   void forgive(TimePoint now);
   bool is_overdue(int local_rank) const;
   rendezvous::Activity activity(int local_rank) const;
-  bool is_inferred(int local_rank) const;  // WorkerSight::inferred
   // When the worker last reported something; empty: never.
   std::optional<TimePoint> last_report(int local_rank) const;
   // A worker does not get on in the activity that it is in.

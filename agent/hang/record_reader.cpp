@@ -10,8 +10,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -28,6 +26,7 @@ namespace {
 // PyTorch 2.11 knows only the second name. Neither takes stacks, which needs Python's lock.
 constexpr const char* kHandlers[] = {"fr_trace_json", "dump_nccl_trace_json"};
 constexpr std::size_t kAnswerMax = 32 << 20;
+constexpr off_t kGroupsFileMax = 4 << 20;
 constexpr std::chrono::milliseconds kEachLimit{500};  // one that is stopped must not keep us from the others
 
 bool is_ready(int fd, short events, TimePoint deadline) {
@@ -91,9 +90,20 @@ std::optional<std::string> answer_of(const std::string& path, const std::string&
   return answer->substr(head + 4);
 }
 
+// A worker may put anything there, as a pipe.
+std::string content_of(const std::string& path) {
+  const Fd file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status {};
+  if (!file || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > kGroupsFileMax)
+    return {};
+  std::string content(static_cast<std::size_t>(status.st_size), '\0');
+  const ssize_t count = read(file.get(), content.data(), content.size());
+  content.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  return content;
+}
+
 std::optional<rendezvous::CollectiveRecord> record_at(const std::string& path, TimePoint deadline) {
-  std::ifstream file(path + ".groups");
-  const std::string groups{std::istreambuf_iterator<char>(file), {}};
+  const std::string groups = content_of(path + ".groups");
   for (const char* handler : kHandlers)
     if (const auto answer = answer_of(path, handler, deadline)) return flight_record(*answer, groups);
   return {};
@@ -138,5 +148,7 @@ bool has_record(const std::string& path) {
   struct stat status {};
   return !path.empty() && stat((path + ".sock").c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
 }
+
+bool has_groups(const std::string& path) { return !path.empty() && access((path + ".groups").c_str(), F_OK) == 0; }
 
 }  // namespace ddprun::agent

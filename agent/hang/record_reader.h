@@ -37,7 +37,8 @@ class RecordReader {
   OnRead on_read_;
 };
 
-// Whether the worker has opened its socket.
+// Whether the worker has opened its socket, and whether it has process groups of PyTorch's in Python.
 bool has_record(const std::string& path);
+bool has_groups(const std::string& path);
 
 }  // namespace ddprun::agent

@@ -20,6 +20,18 @@ constexpr std::size_t kSuspectsMax = 64;  // of which stacks are taken before th
 constexpr std::chrono::seconds kFresh{8};
 constexpr int kFreshShare = 8;
 constexpr std::chrono::seconds kRecordsLimit{2}, kRecordFresh{2};
+constexpr std::size_t kRecordBytesMax = 2 << 20;  // in one message, which has 4 MiB at most
+
+// As it is sent, or more.
+std::size_t about_bytes(const rendezvous::CollectiveRecord& record) {
+  std::size_t bytes = 0;
+  for (const rendezvous::RecordedGroup& group : record.groups) {
+    bytes += 64 + group.name.size() + group.description.size() + 8 * group.ranks.size();
+    for (const rendezvous::RecordedCall& call : group.calls)
+      bytes += 64 + call.operation.size() + call.tensors.size() + call.type.size();
+  }
+  return bytes;
+}
 
 }  // namespace
 
@@ -86,6 +98,7 @@ void WorkerWatch::look() {
 std::vector<rendezvous::Standing> WorkerWatch::standings() const {
   std::vector<rendezvous::Standing> out = hangs_.standings();
   const std::map<int, pid_t> running = workers_.running();
+  std::size_t record_bytes = 0;
   for (rendezvous::Standing& one : out) {
     const auto worker = running.find(one.rank);
     if (one.age >= kStandsStill && worker != running.end()) add_process_state(worker->second, one);
@@ -95,7 +108,8 @@ std::vector<rendezvous::Standing> WorkerWatch::standings() const {
       one.activity = rendezvous::Activity::wait;
       one.collective = known->top->collective;
     }
-    if (const KnownRecord* record = known_record(one.rank)) one.record = record->record;
+    if (const KnownRecord* known = known_record(one.rank))
+      if ((record_bytes += about_bytes(known->record)) <= kRecordBytesMax) one.record = known->record;
     one.paused |= suspended_;
     one.works = one.activity != rendezvous::Activity::wait && !sign_of_life(one.rank).empty();
     one.rank += seat_.first_rank;
@@ -258,9 +272,10 @@ void WorkerWatch::on_culprits_stacks(const Blamed& blamed, const ProcessStacks& 
 
 // Its PyTorch is older than 2.15, or its server could not be opened.
 std::string WorkerWatch::what_lacks(int local_rank) const {
-  const bool lacks =
-      workers_.record_path && hangs_.is_inferred(local_rank) && !has_record(workers_.record_path(local_rank));
-  return lacks ? "; which collective is not known, as PyTorch tells it from 2.15 on" : "";
+  if (!workers_.record_path || hangs_.activity(local_rank) == rendezvous::Activity::load) return {};
+  const std::string path = workers_.record_path(local_rank);
+  return has_groups(path) && !has_record(path) ? "; its record of collectives could not be read (PyTorch 2.15 has one)"
+                                               : "";
 }
 
 // A stopped one does nothing at all: nothing is to be waited for.

@@ -24,14 +24,14 @@ struct RecordedCall {
 struct RecordedGroup {
   std::string name = {};                 // the same on all its ranks
   std::string description = {};          // its user's, "tp"; may be empty
-  std::vector<int> ranks = {};           // global; empty: all
+  std::vector<int> ranks = {};           // global; empty: not known
   std::uint64_t entered = 0;             // the number of the last call
   std::vector<RecordedCall> calls = {};  // the last ones in their order, from the first that is not over: kCallsMax
 
   friend bool operator==(const RecordedGroup&, const RecordedGroup&) = default;
 };
 constexpr std::size_t kCallsMax = 4, kGroupsMax = 16;  // more are left out
-constexpr std::size_t kCallTextMax = 96;               // of each text
+constexpr std::size_t kCallTextMax = 256;              // of each text
 
 struct CollectiveRecord {
   std::vector<RecordedGroup> groups = {};

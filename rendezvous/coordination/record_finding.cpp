@@ -12,6 +12,8 @@
 namespace ddprun::rendezvous {
 namespace {
 
+constexpr const char* kDefaultGroup = "default_pg";
+
 using Recorded = std::map<int, const Standing*>;  // those that have a record, by rank
 
 Recorded recorded(const std::vector<Standing>& standings) {
@@ -19,12 +21,6 @@ Recorded recorded(const std::vector<Standing>& standings) {
   for (const Standing& one : standings)
     if (one.record && one.activity != Activity::ended) out[one.rank] = &one;
   return out;
-}
-
-const RecordedGroup* group_named(const Standing& of, const std::string& name) {
-  for (const RecordedGroup& group : of.record->groups)
-    if (group.name == name) return &group;
-  return nullptr;
 }
 
 const RecordedCall* first_open(const RecordedGroup& group) {
@@ -54,105 +50,137 @@ std::string call_in_words(const RecordedCall& call, const RecordedGroup& group) 
   std::string out = call.operation + (call.number == 0 ? "" : " #" + std::to_string(call.number));
   if (is_message(call)) return out + (call.operation == "send" ? " to rank " : " from rank ") + std::to_string(call.to);
   const bool named = !group.description.empty() && group.description != "undefined";  // PyTorch's word for none
-  if (named && group.description != "default_pg")
+  if (named && group.description != kDefaultGroup)
     out += " of " + group.description;
   else if (!named && !group.ranks.empty())
     out += " of the group of " + ranks_in_words(group.ranks);
   return out + (call.tensors.empty() ? "" : " [" + call.tensors + "]");
 }
 
-struct Wait {
-  const Standing* by = nullptr;
+// One call that is not over for some ranks.
+struct OpenCall {
   const RecordedGroup* group = nullptr;
   RecordedCall call = {};
-  std::vector<int> ranks = {};  // that have not entered it
+  std::vector<const Standing*> by = {};  // who wait in it
+  std::vector<int> missing = {};         // who have not entered it
 };
-using Waits = std::vector<Wait>;
+using OpenCalls = std::vector<OpenCall>;
+using Groups = std::map<std::string, std::map<int, const RecordedGroup*>>;  // by name and rank
 
-std::string call_in_words(const Wait& wait) { return call_in_words(wait.call, *wait.group); }
+Groups groups_of(const Recorded& recorded) {
+  Groups out;
+  for (const auto& [rank, one] : recorded)
+    for (const RecordedGroup& group : one->record->groups) out[group.name][rank] = &group;
+  return out;
+}
 
-std::vector<int> members(const RecordedGroup& group, const Recorded& recorded) {
+std::vector<int> ranks_of(const std::vector<const Standing*>& standings) {
+  std::vector<int> out;
+  for (const Standing* one : standings) out.push_back(one->rank);
+  return out;
+}
+
+// Where the record does not tell a group's ranks, those that have used it, or all of the default one.
+std::vector<int> members(const RecordedGroup& group, const Recorded& recorded, const Groups& groups) {
   if (!group.ranks.empty()) return group.ranks;
-  std::vector<int> all;
-  for (const auto& [rank, one] : recorded) all.push_back(rank);
-  return all;
+  std::vector<int> out;
+  if (group.description == kDefaultGroup)
+    for (const auto& [rank, one] : recorded) out.push_back(rank);
+  else
+    for (const auto& [rank, there] : groups.at(group.name)) out.push_back(rank);
+  return out;
 }
 
 // The message that the rank reports to wait for ("recv 3"), as gloo records none; else `to` is -1.
 RecordedCall message_of(const Standing& one) {
   RecordedCall call;
   if (one.activity != Activity::wait) return call;
-  for (const char* operation : {"recv", "send"})
-    if (one.collective.starts_with(std::string(operation) + " ")) {
+  for (const std::string operation : {"recv", "send"})
+    if (one.collective.starts_with(operation + " ")) {
       call.operation = operation;
-      const char* digits = one.collective.c_str() + call.operation.size() + 1;
-      if (std::from_chars(digits, one.collective.c_str() + one.collective.size(), call.to).ec != std::errc())
-        call.to = -1;
+      const char* const end = one.collective.c_str() + one.collective.size();
+      if (std::from_chars(one.collective.c_str() + operation.size() + 1, end, call.to).ec != std::errc()) call.to = -1;
     }
   return call;
 }
 
-// A message's other end is in one for this rank.
-bool has_entered(const Standing& other, const Wait& wait) {
-  const RecordedGroup* there = group_named(other, wait.group->name);
-  if (is_message(wait.call) && message_of(other).to == wait.by->rank) return true;
-  if (!there) return false;
-  if (!is_message(wait.call)) return there->entered >= wait.call.number;
-  return std::any_of(there->calls.begin(), there->calls.end(),
-                     [&](const auto& call) { return call.to == wait.by->rank && !call.over; });
+bool is_in_message_with(const Standing& one, int other) {
+  if (message_of(one).to == other) return true;
+  for (const RecordedGroup& group : one.record->groups)
+    for (const RecordedCall& call : group.calls)
+      if (call.to == other && !call.over) return true;
+  return false;
 }
 
-Waits waits_of(const Recorded& recorded, InCall in_call) {
-  Waits out;
+bool may_wait(const Standing& one, InCall in_call) {
+  return !one.stopped && (in_call == InCall::by_its_record || one.activity == Activity::wait);
+}
+
+// Each message by itself; in a collective all are that have not left it.
+OpenCalls open_calls(const Recorded& recorded, const Groups& groups, InCall in_call) {
+  std::map<std::pair<std::string, std::uint64_t>, OpenCall> collectives;
+  OpenCalls out;
+  static const RecordedGroup none;
   for (const auto& [rank, one] : recorded) {
-    if (one->stopped || (in_call == InCall::by_its_report && one->activity != Activity::wait)) continue;
-    for (const RecordedGroup& group : one->record->groups)
-      if (const RecordedCall* call = first_open(group)) out.push_back({one, &group, *call});
-    static const RecordedGroup none;
-    if (RecordedCall message = message_of(*one); is_message(message)) out.push_back({one, &none, std::move(message)});
-  }
-  for (Wait& wait : out) {
-    for (const int other : is_message(wait.call) ? std::vector{wait.call.to} : members(*wait.group, recorded)) {
-      const auto theirs = recorded.find(other);
-      if (other != wait.by->rank && theirs != recorded.end() && !has_entered(*theirs->second, wait))
-        wait.ranks.push_back(other);
+    if (!may_wait(*one, in_call)) continue;
+    for (const RecordedGroup& group : one->record->groups) {
+      const RecordedCall* call = first_open(group);
+      if (!call) continue;
+      if (is_message(*call)) {
+        out.push_back({&group, *call, {one}});
+        continue;
+      }
+      OpenCall& open = collectives.try_emplace({group.name, call->number}, OpenCall{&group, *call}).first->second;
+      open.by.push_back(one);
     }
+    if (RecordedCall message = message_of(*one); is_message(message)) out.push_back({&none, std::move(message), {one}});
+  }
+  for (OpenCall& open : out) {
+    const auto other = recorded.find(open.call.to);
+    if (other != recorded.end() && !is_in_message_with(*other->second, open.by.front()->rank))
+      open.missing.push_back(open.call.to);
+  }
+  for (auto& [key, open] : collectives) {
+    const auto& there = groups.at(open.group->name);
+    for (const int rank : members(*open.group, recorded, groups)) {
+      const auto theirs = there.find(rank);
+      const bool entered = theirs != there.end() && theirs->second->entered >= open.call.number;
+      if (!entered && recorded.contains(rank)) open.missing.push_back(rank);
+    }
+    out.push_back(std::move(open));
   }
   return out;
 }
 
-bool is_same_call(const Wait& a, const Wait& b) {
-  if (is_message(a.call) || is_message(b.call)) return &a == &b;
-  return a.group->name == b.group->name && a.call.number == b.call.number;
-}
+std::string call_in_words(const OpenCall& open) { return call_in_words(open.call, *open.group); }
 
-std::vector<int> all_in(const Wait& wait, const Waits& waits) {
-  std::vector<int> ranks;
-  for (const Wait& one : waits)
-    if (is_same_call(one, wait)) ranks.push_back(one.by->rank);
-  return ranks;
-}
-
-std::string not_entered(const Wait& wait, const std::vector<int>& ranks) {
-  if (is_message(wait.call))
-    return std::string(wait.call.operation == "recv" ? "has not sent to" : "has not received from") + " rank " +
-           std::to_string(wait.by->rank) + ", which waits for that";
-  return "has not entered " + call_in_words(wait) + ", in which " + ranks_in_words(ranks) +
-         (ranks.size() == 1 ? " waits" : " wait");
+std::string not_entered(const OpenCall& open) {
+  if (is_message(open.call))
+    return std::string(open.call.operation == "recv" ? "has not sent to" : "has not received from") + " rank " +
+           std::to_string(open.by.front()->rank) + ", which waits for that";
+  return "has not entered " + call_in_words(open) + ", in which " + ranks_in_words(ranks_of(open.by)) +
+         (open.by.size() == 1 ? " waits" : " wait");
 }
 
 // Of several the one that most wait for. `busy`: that may not be blamed.
-std::optional<RecordFinding> missing(const Waits& waits, const std::set<int>& busy) {
-  std::map<int, std::vector<const Wait*>> waited_for;
-  for (const Wait& wait : waits)
-    for (const int other : wait.ranks)
-      if (!busy.contains(other)) waited_for[other].push_back(&wait);
-  const auto most = std::max_element(waited_for.begin(), waited_for.end(),
-                                     [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
-  if (most == waited_for.end()) return {};
-  const Wait& first = *most->second.front();
-  const std::vector<int> ranks = all_in(first, waits);
-  return RecordFinding{most->first, ranks, "it " + not_entered(first, ranks)};
+std::optional<RecordFinding> missing(const OpenCalls& calls, const std::set<int>& busy) {
+  struct Missed {
+    std::size_t by = 0;
+    const OpenCall* first = nullptr;
+  };
+  std::map<int, Missed> missed;
+  for (const OpenCall& open : calls)
+    for (const int rank : open.missing)
+      if (!busy.contains(rank)) {
+        Missed& one = missed[rank];
+        one.by += open.by.size();
+        if (!one.first || open.by.size() > one.first->by.size()) one.first = &open;
+      }
+  const auto most = std::max_element(missed.begin(), missed.end(),
+                                     [](const auto& a, const auto& b) { return a.second.by < b.second.by; });
+  if (most == missed.end()) return {};
+  const OpenCall& open = *most->second.first;
+  return RecordFinding{most->first, ranks_of(open.by), "it " + not_entered(open)};
 }
 
 struct Part {  // of a group: ranks whose calls at one number are the same
@@ -160,80 +188,83 @@ struct Part {  // of a group: ranks whose calls at one number are the same
   std::vector<int> ranks = {};
   Duration youngest = Duration::max();
 };
+constexpr std::size_t kPartsMax = 16;
 
-std::vector<Part> parts_at(const Wait& wait, const Recorded& recorded) {
+std::vector<Part> parts_of(const OpenCall& open, const Recorded& recorded, const Groups& groups) {
   std::vector<Part> parts;
-  for (const int rank : members(*wait.group, recorded)) {
-    const auto theirs = recorded.find(rank);
-    const RecordedGroup* there = theirs == recorded.end() ? nullptr : group_named(*theirs->second, wait.group->name);
-    const RecordedCall* call = there ? collective(*there, wait.call.number) : nullptr;
+  const auto& there = groups.at(open.group->name);
+  for (const int rank : members(*open.group, recorded, groups)) {
+    const auto theirs = there.find(rank);
+    const RecordedCall* call = theirs == there.end() ? nullptr : collective(*theirs->second, open.call.number);
     if (!call) continue;
     auto part = std::find_if(parts.begin(), parts.end(), [&](const Part& one) { return !differ(*one.call, *call); });
-    if (part == parts.end()) part = parts.insert(parts.end(), Part{call});
+    if (part == parts.end()) {
+      if (parts.size() == kPartsMax) break;
+      part = parts.insert(parts.end(), Part{call});
+    }
     part->ranks.push_back(rank);
-    part->youngest = std::min(part->youngest, theirs->second->age);
+    part->youngest = std::min(part->youngest, recorded.at(rank)->age);
   }
   return parts;
 }
 
 // Most are where all should be; of two equal parts, the one that came first.
-std::optional<RecordFinding> unlike(const Waits& waits, const Recorded& recorded) {
-  std::set<std::pair<std::string, std::uint64_t>> compared;
-  for (const Wait& wait : waits) {
-    if (is_message(wait.call) || !compared.emplace(wait.group->name, wait.call.number).second) continue;
-    const std::vector<Part> parts = parts_at(wait, recorded);
+std::optional<RecordFinding> unlike(const OpenCalls& calls, const Recorded& recorded, const Groups& groups) {
+  for (const OpenCall& open : calls) {
+    if (is_message(open.call)) continue;
+    const std::vector<Part> parts = parts_of(open, recorded, groups);
     if (parts.size() < 2) continue;
     const auto [odd, most] = std::minmax_element(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
       return std::tuple(a.ranks.size(), a.youngest) < std::tuple(b.ranks.size(), b.youngest);
     });
     return RecordFinding{odd->ranks.front(), most->ranks,
-                         "it is in " + call_in_words(*odd->call, *wait.group) + ", where " +
+                         "it is in " + call_in_words(*odd->call, *open.group) + ", where " +
                              ranks_in_words(most->ranks) + (most->ranks.size() == 1 ? " is in " : " are in ") +
-                             call_in_words(*most->call, *wait.group)};
+                             call_in_words(*most->call, *open.group)};
   }
   return {};
 }
 
 // All that are waited for wait themselves: of those the one that has left a message out, else the one that is in a call
 // with the fewest others, and came last.
-std::optional<RecordFinding> in_a_ring(const Waits& waits) {
-  const Wait* odd = nullptr;
-  const auto has_no_message = [&](const Wait& one) {
-    return std::none_of(waits.begin(), waits.end(), [&](const Wait& wait) {
-      return is_message(wait.call) && !wait.ranks.empty() && wait.ranks.front() == one.by->rank;
-    });
+std::optional<RecordFinding> in_a_ring(const OpenCalls& calls) {
+  std::map<int, const OpenCall*> waited_for;  // messages before collectives
+  for (const OpenCall& open : calls)
+    for (const int rank : open.missing) waited_for.try_emplace(rank, &open);
+  const OpenCall* is_in = nullptr;
+  const Standing* odd = nullptr;
+  const auto key = [&](const OpenCall& open, const Standing& one) {
+    return std::tuple(!is_message(waited_for.at(one.rank)->call), open.by.size(), one.age);
   };
-  const auto key = [&](const Wait& wait) {
-    return std::tuple(has_no_message(wait), all_in(wait, waits).size(), wait.by->age);
-  };
-  for (const Wait& wait : waits)
-    if (!wait.ranks.empty() && (!odd || key(wait) < key(*odd))) odd = &wait;
+  for (const OpenCall& open : calls)
+    for (const Standing* one : open.by) {
+      if (open.missing.empty() || !waited_for.contains(one->rank)) continue;
+      if (odd && key(*is_in, *odd) <= key(open, *one)) continue;
+      is_in = &open;
+      odd = one;
+    }
   if (!odd) return {};
-  const auto waits_for_it = [&](const Wait& wait) {
-    return std::find(wait.ranks.begin(), wait.ranks.end(), odd->by->rank) != wait.ranks.end();
-  };
-  auto for_it = std::find_if(waits.begin(), waits.end(),
-                             [&](const Wait& wait) { return is_message(wait.call) && waits_for_it(wait); });
-  if (for_it == waits.end()) for_it = std::find_if(waits.begin(), waits.end(), waits_for_it);
-  if (for_it == waits.end()) return {};
-  const std::vector<int> ranks = all_in(*for_it, waits);
-  return RecordFinding{odd->by->rank, ranks, "it is in " + call_in_words(*odd) + " and " + not_entered(*for_it, ranks)};
+  const OpenCall& others = *waited_for.at(odd->rank);
+  return RecordFinding{odd->rank, ranks_of(others.by),
+                       "it is in " + call_in_words(*is_in) + " and " + not_entered(others)};
 }
 
 }  // namespace
 
 std::optional<RecordFinding> find_in_records(const std::vector<Standing>& standings, InCall in_call) {
   const Recorded all = recorded(standings);
-  const Waits waits = waits_of(all, in_call);
+  const Groups groups = groups_of(all);
+  const OpenCalls calls = open_calls(all, groups, in_call);
   std::set<int> waiting, in_vain;
-  for (const Wait& wait : waits) {
-    waiting.insert(wait.by->rank);
-    if (!wait.ranks.empty()) in_vain.insert(wait.by->rank);
-  }
-  if (auto found = missing(waits, waiting)) return found;
-  if (auto found = unlike(waits, all)) return found;
-  if (auto found = missing(waits, in_vain)) return found;
-  return in_a_ring(waits);
+  for (const OpenCall& open : calls)
+    for (const Standing* one : open.by) {
+      waiting.insert(one->rank);
+      if (!open.missing.empty()) in_vain.insert(one->rank);
+    }
+  if (auto found = missing(calls, waiting)) return found;
+  if (auto found = unlike(calls, all, groups)) return found;
+  if (auto found = missing(calls, in_vain)) return found;
+  return in_a_ring(calls);
 }
 
 }  // namespace ddprun::rendezvous

@@ -75,6 +75,21 @@ std::map<std::string, std::optional<std::string>> ddp_environment() {
   return {{"PYTHON_EXEC", torch_python()}, {"OMP_NUM_THREADS", "1"}};
 }
 
+std::vector<HangFault> framework_faults() {
+  const std::string at = " \\(hang_frameworks\\.py:\\d+\\)", stands = "has (computed|waited for data) for \\d+\\.\\d s";
+  const std::string any_call = "[a-z_]+ #\\d+( of \\w+)?( \\[.*\\])?";
+  const std::string not_entered = "it has not entered " + any_call + ", in which ranks? \\d( and \\d)? waits?";
+  const std::string is_elsewhere = "it is in " + any_call + ", where " + kOthers + " are in " + any_call;
+  return {{"loop", stands, not_entered, "spin_forever" + at},
+          {"deadlock", stands, not_entered, "lock_twice" + at},
+          {"stop", "has been stopped for \\d+\\.\\d s, in (compute|load)", kOthers + " wait for it in \\w+",
+           "stop_here" + at},
+          {"sleep", stands, not_entered, "sleep_for_long" + at},
+          {"other", kWaits, is_elsewhere, "meet_alone" + at},
+          {"skip", kWaits, "it is in " + any_call + "(, where .*|, in which .*| and has not entered .*)", ""},
+          {"size", kWaits, is_elsewhere, "sum_metric" + at}};
+}
+
 // The job then ends, or is ended: one start of Python on each rank is enough.
 FindingTimes::Seconds find_in(const Language& language, const HangFault& fault, int nodes, int rank, int step) {
   CAPTURE(language.name, fault.name, nodes, rank, step);
@@ -106,9 +121,14 @@ void find_each(const Language& language, int nodes, const std::vector<std::strin
 // A job of each kind of reports, all at once: they sleep most of the time.
 void require_no_end(const std::vector<std::string>& pauses) {
   std::map<std::string, ThreeRanks> jobs;
-  for (const std::string reports : {"watch", "phases", "none"})
-    jobs.try_emplace(reports, 1, std::vector<std::string>{"--max-restarts=0", "--nproc-per-node=2"},
-                     joined({{source_folder() + "/tests/e2e/pauses.py", reports}, pauses}), ddp_environment());
+  for (const std::string reports : {"watch", "phases", "none", "--watch"}) {
+    const bool unasked = reports == "--watch";
+    Words options{"--max-restarts=0", "--nproc-per-node=2"};
+    if (unasked) options.push_back(reports);
+    jobs.try_emplace(reports, 1, options,
+                     joined({{source_folder() + "/tests/e2e/pauses.py", unasked ? "none" : reports}, pauses}),
+                     ddp_environment());
+  }
   for (auto& [reports, job] : jobs) {
     const Ended ended = job.agents.front()->wait_exit(soaking() ? 20min : kDdpLimit);
     const std::string err = job.all_err();
@@ -136,6 +156,24 @@ TEST_CASE("each kind of hang of a script without a line of code is found by --wa
   find_each(kUnwatched, 1, {"skip"});
 }
 
+TEST_CASE("hangs of frameworks' scripts without a line of code are found by --watch, on one node and on three",
+          "[hang]") {
+  for (const std::string framework : {"fsdp2", "transformers", "lightning"})
+    for (const int nodes : {1, 3}) {
+      const Language language{framework,
+                              true,
+                              {source_folder() + "/tests/e2e/hang_frameworks.py", framework},
+                              framework_faults(),
+                              {"--watch=see"}};
+      find_often("hang: 7 kinds in turn, " + framework + ", 3 ranks on " + on_nodes(nodes) +
+                     ": the right rank, collective and function are named",
+                 0, [&, turn = 0](int rank, int step) mutable {
+                   const std::size_t fault = turn++ % language.faults.size();
+                   return find_in(language, language.faults[fault], nodes, rank, step);
+                 });
+    }
+}
+
 TEST_CASE("a hang of a Python script on one of three nodes is found", "[hang]") { find_each(kPython, 3, {"load"}); }
 
 TEST_CASE("a hang of a Python script is ended after a minute", "[hang]") {
@@ -151,8 +189,8 @@ TEST_CASE("pauses of every sort on either rank end nobody", "[hang]") { require_
 
 TEST_CASE("random pauses end nobody", "[hang]") {
   Series(
-      "no false end: DDP in Python, 2 ranks, random pauses of 0.5 to 60 s for ten minutes, with watch(), phases and "
-      "no reports: no restart",
+      "no false end: DDP in Python, 2 ranks, random pauses of 0.5 to 60 s for ten minutes, with watch(), phases, "
+      "no reports and --watch: no restart",
       0, 2)
       .run([](std::uint64_t seed) {
         require_no_end({"random", std::to_string(seed), "10"});

@@ -3,7 +3,7 @@
   pauses.py REPORTS [SORT] SECONDS...
   pauses.py REPORTS random SEED MINUTES
 
-REPORTS: watch (worker_channel.watch()), phases (the script reports each pause as what it is), none. Each rank makes a pause of each sort
+REPORTS: watch (worker_channel.watch()), phases (the script reports each pause as what it is), none (as it is, also under --watch). Each rank makes a pause of each sort
 (or of that one) and length, one after the other, while the others wait for it. With `random` rank, sort, length (0.5 to 60 s) and the
 steps between are drawn, and now and then two ranks pause at once.
 """

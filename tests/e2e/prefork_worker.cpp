@@ -58,7 +58,7 @@ std::string environment() {
   for (char** entry = environ; *entry; ++entry) {
     const std::string text = *entry, name = text.substr(0, text.find('='));
     const bool varies = name == "MASTER_PORT" || name == "TORCHELASTIC_RUN_ID" || name == "TORCHELASTIC_ERROR_FILE" ||
-                        name == "DDPRUN_JOB" || name.starts_with("DDPRUN_TEST");
+                        name == "DDPRUN_RECORD" || name == "DDPRUN_JOB" || name.starts_with("DDPRUN_TEST");
     all.push_back(varies ? name : text);
   }
   std::sort(all.begin(), all.end());

@@ -64,6 +64,29 @@ TEST_CASE("a message has a rank at its other end, by NCCL's name for it", "[hang
   CHECK(record(message("nccl:recv 0<-9"), "", config).groups[0].calls.empty());
 }
 
+TEST_CASE("a batch of messages that NCCL has ended is not waited for, nor its whole compared with a collective",
+          "[hang]") {
+  const std::string all = R"(,"process_group":["0","default_pg"],"input_sizes":[],"input_dtypes":[],"retired":false)";
+  const CollectiveRecord read = record(
+      R"({"collective_seq_id":5,"is_p2p":false,"profiling_name":"nccl:all_reduce","state":"completed")" + all + "}," +
+      R"({"collective_seq_id":5,"p2p_seq_id":1,"is_p2p":true,"profiling_name":"nccl:send 0->1","state":"scheduled")" +
+      all + "}," +
+      R"({"collective_seq_id":5,"p2p_seq_id":1,"is_p2p":false,"profiling_name":"nccl:coalesced","state":"completed")" +
+      all + "}");
+  REQUIRE(read.groups[0].calls.size() == 2);
+  CHECK(read.groups[0].calls[0].operation == "all_reduce");
+  CHECK(read.groups[0].calls[1].over);
+}
+
+TEST_CASE("a group that was made again under its name begins anew", "[hang]") {
+  std::string entries;
+  for (const int number : {1, 2, 3, 1, 2})
+    entries += (entries.empty() ? "" : ",") + entry(number, kAll, "gloo:barrier", "[]", "[]", true);
+  const CollectiveRecord read = record(entries);
+  CHECK(read.groups[0].entered == 2);
+  CHECK(read.groups[0].calls.size() == 2);
+}
+
 TEST_CASE("with NCCL a call is over once it is completed", "[hang]") {
   const auto state = [](const std::string& name) {
     std::string one = entry(1, kAll, "nccl:all_reduce", "[[2]]", kFloat, false);
@@ -82,4 +105,27 @@ TEST_CASE("what is no record of PyTorch's, or an empty one, is none", "[hang]") 
   const CollectiveRecord odd = record(entry(1, R"(["0\u001b[31m","a\nb"])", "x:a\\u0007b", "[]", "[]", true));
   CHECK(odd.groups[0].description == "a\\x0ab");
   CHECK(odd.groups[0].calls[0].operation == "a\\x07b");
+}
+
+TEST_CASE("what a record says stays within what may be sent", "[hang]") {
+  const std::string long_name(5000, 'x'), many_sizes = "[[" + std::string(3000, '9') + ",1" + [] {
+    std::string more;
+    for (int i = 0; i < 500; ++i) more += ",2";
+    return more;
+  }() + "],[1]]";
+  const CollectiveRecord read = record(entry(1, "[\"" + long_name + "\",\"" + long_name + "\"]", "gloo:" + long_name,
+                                             many_sizes, "[\"" + long_name + "\"]", false),
+                                       "{\"" + long_name.substr(0, kCallTextMax / 4) + R"(": [1, 99999999999, 2]})");
+  REQUIRE(read.groups.size() == 1);
+  const RecordedGroup& group = read.groups[0];
+  CHECK(group.ranks == std::vector{1, 2});
+  for (const std::string& text :
+       {group.name, group.description, group.calls[0].operation, group.calls[0].tensors, group.calls[0].type})
+    CHECK(text.size() <= kCallTextMax);
+  std::string groups;
+  for (int i = 0; i < 100; ++i)
+    groups += (i == 0 ? "" : ",") + entry(1, "[\"" + std::to_string(i) + "\",\"\"]", "a", "[]", "[]", i != 99);
+  const CollectiveRecord many = record(groups);
+  CHECK(many.groups.size() == kGroupsMax);
+  CHECK(many.groups[0].name == "99");  // who waits in a group comes first
 }

@@ -33,9 +33,9 @@ struct Rig {
   Progress seen{.steps_done = 4, .at = Clock::now(), .beat = Beat{DDPRUN_BEAT_WAIT, 1, "grads"}};
   std::vector<Standing> told;
   std::vector<int> signals, hung, kept, standing, moving;
-  std::string how;  // of the last one that stands
+  std::string how, record;  // of the last one that stands; the path
   WorkersSeen workers{[this] { return running; }, [] { return std::vector{2}; }, [this](int) { return seen; },
-                      [this](int signal) { signals.push_back(signal); }, [](int) { return std::string("nowhere"); }};
+                      [this](int signal) { signals.push_back(signal); }, [this](int) { return record; }};
   WorkerWatch watch{
       io,
       {.named = {{Activity::wait, kAtOnce}}},
@@ -131,13 +131,14 @@ TEST_CASE("a worker that is not to be ended yet is told once as long as it stand
 
 TEST_CASE("where PyTorch tells no collectives, that is said with a rank that stands still", "[hang]") {
   Rig rig;
-  rig.seen.inferred = true;
+  const TempFolder folder;
+  rig.record = folder.write("0.groups", "{}").replace_extension().string();
   rig.seen.beat->kind = DDPRUN_BEAT_COMPUTE;
   rig.begin(1);
   rig.told_now();
   rig.watch.blame(1, 5, "has computed", false);
   rig.await_stacks();
-  CHECK(rig.how == "has computed; which collective is not known, as PyTorch tells it from 2.15 on");
+  CHECK(rig.how == "has computed; its record of collectives could not be read (PyTorch 2.15 has one)");
 }
 
 TEST_CASE("of a worker that reports nothing it is told whether it works", "[hang]") {
