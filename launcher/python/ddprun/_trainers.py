@@ -137,6 +137,20 @@ def _wrap(owner, name, make):
         setattr(owner, name, functools.wraps(original)(make(original)))
 
 
+class _Unseen:
+    """The frame of its block is none of the script's: it is in no traceback."""
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, kind, error, traceback):
+        if error is not None:
+            error.__traceback__ = traceback.tb_next
+
+
+_unseen = _Unseen()
+
+
 def _phases(watch, owner, saves=(), evaluations=()):
     for name in saves:
         _wrap(owner, name, watch.saving)
@@ -156,6 +170,9 @@ def _transformers_trainer(module):
             self.trainer = weakref.proxy(trainer)
             self.training = None
             self.ending = False
+
+        def __reduce__(self):  # who copies or pickles the trainer gets one that does nothing
+            return module.TrainerCallback, ()
 
         def on_train_begin(self, args, state, control, **_):
             watch.carefully(self.begin, args, state)
@@ -188,18 +205,19 @@ def _transformers_trainer(module):
 
     def following(train):
         def train_followed(trainer, *args, **options):
-            if _watch() is None or watch.training:
-                return train(trainer, *args, **options)
-            callback = DdprunCallback(trainer)
-            trainer.add_callback(callback)  # the last one, so that it sees what the others decide
-            try:
-                result = train(trainer, *args, **options)
-            finally:
-                trainer.remove_callback(callback)
-                callback.end()
-            if callback.ending:
-                callback.training.leave("its checkpoint was not written")
-            return result
+            with _unseen:
+                if _watch() is None or watch.training:
+                    return train(trainer, *args, **options)
+                callback = DdprunCallback(trainer)
+                trainer.add_callback(callback)  # the last one, so that it sees what the others decide
+                try:
+                    result = train(trainer, *args, **options)
+                finally:
+                    trainer.remove_callback(callback)
+                    callback.end()
+                if callback.ending:
+                    callback.training.leave("its checkpoint was not written")
+                return result
         return train_followed
     _wrap(module.Trainer, "train", following)
 
@@ -208,7 +226,8 @@ def _transformers_save(watch, save):
     save = watch.saving(save)
 
     def save_checkpoint(trainer, *args, **options):
-        save(trainer, *args, **options)
+        with _unseen:
+            save(trainer, *args, **options)
         if watch.training and not trainer.args.save_only_model:
             watch.training.saved(trainer.state.global_step)
     return save_checkpoint
@@ -233,6 +252,9 @@ def _lightning_trainer(module):
         def __init__(self):
             self.training = None
             self.step = None
+
+        def __reduce__(self):  # who copies or pickles the trainer gets one that does nothing
+            return module.Callback, ()
 
         def on_train_start(self, trainer, pl_module):
             watch.carefully(self.begin, trainer)
@@ -282,17 +304,23 @@ def _lightning_trainer(module):
 
     def following(fit):
         def fit_followed(trainer, *args, **options):
-            if _watch() is None or watch.training:
-                return fit(trainer, *args, **options)
-            callback = DdprunCallback()
-            trainer.callbacks.append(callback)
-            try:
-                return fit(trainer, *args, **options)
-            finally:
-                trainer.callbacks = [each for each in trainer.callbacks if each is not callback]
-                callback.end()
+            with _unseen:
+                if _watch() is None or watch.training or _lightning_starts_processes(trainer):
+                    return fit(trainer, *args, **options)
+                callback = DdprunCallback()
+                trainer.callbacks.append(callback)
+                try:
+                    return fit(trainer, *args, **options)
+                finally:
+                    trainer.callbacks = [each for each in trainer.callbacks if each is not callback]
+                    callback.end()
         return fit_followed
     _wrap(module.Trainer, "fit", following)
+
+
+def _lightning_starts_processes(trainer):
+    """Of its own to train in, by spawn or fork: they are not ddprun's ranks."""
+    return getattr(getattr(trainer.strategy, "launcher", None), "_start_method", None) is not None
 
 
 def _lightning_keeper(trainer, package):
@@ -317,7 +345,8 @@ def _lightning_save(watch, save):
     save = watch.saving(save)
 
     def save_checkpoint(trainer, filepath, weights_only=None, *args, **options):
-        save(trainer, filepath, weights_only, *args, **options)
+        with _unseen:
+            save(trainer, filepath, weights_only, *args, **options)
         if watch.training and not weights_only:
             watch.training.saved(trainer.global_step)
     return save_checkpoint
@@ -333,7 +362,8 @@ def _accelerate(module):
         save_state = watch.saving(save_state)
 
         def save_state_told(accelerator, *args, **options):
-            place = save_state(accelerator, *args, **options)
+            with _unseen:
+                place = save_state(accelerator, *args, **options)
             if watch.reports_here():
                 step = watch.channel._words[watch.channel._STEP]
                 (watch.training.saved if watch.training else watch.channel.snapshot)(step)
@@ -343,7 +373,8 @@ def _accelerate(module):
 
     def preparing(prepare):
         def prepare_seen(accelerator, *args, **options):
-            result = prepare(accelerator, *args, **options)
+            with _unseen:
+                result = prepare(accelerator, *args, **options)
             if accelerator.project_configuration.automatic_checkpoint_naming and accelerator.project_dir:
                 prepared[:] = [weakref.ref(accelerator)]
             return result
@@ -355,15 +386,17 @@ def _accelerate(module):
     def ending(end):
         def end_training(accelerator, *args, **options):
             accelerating.end()
-            return end(accelerator, *args, **options)
+            with _unseen:
+                return end(accelerator, *args, **options)
         return end_training
     _wrap(module.Accelerator, "end_training", ending)
 
     def iterating(iterate):
         def iterate_asked(loader):
-            for batch in iterate(loader):
-                yield batch
-                accelerating.before_batch()  # all that the script does after a step is done
+            with _unseen:
+                for batch in iterate(loader):
+                    yield batch
+                    accelerating.before_batch()  # all that the script does after a step is done
         return iterate_asked
     loaders = sys.modules["accelerate.data_loader"]
     _wrap(loaders.DataLoaderShard, "__iter__", iterating)
