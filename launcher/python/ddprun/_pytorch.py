@@ -462,8 +462,12 @@ class Watch:
 
         def save_file(*args, **options):
             step = self.channel._words[self.channel._STEP] if self.unasked and self.reports_here() else None
-            result = save(*args, **options)
-            if step is not None and not any(isinstance(each, io.IOBase) for each in (*args, *options.values())):
+            try:
+                result = save(*args, **options)
+            except BaseException as error:
+                leave_traceback(error)
+                raise
+            if step is not None and not any(isinstance(each, io.BytesIO) for each in (*args, *options.values())):
                 self.channel._write(self.channel._FILE, step)
             return result
         return save_file
