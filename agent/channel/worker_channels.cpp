@@ -173,10 +173,12 @@ std::optional<WorkerChannels::Unasked> WorkerChannels::unasked(TimePoint now) {
   for (auto& [local_rank, channel] : channels_) {
     const Progress progress = channel.page.progress(now);
     if (progress.snapshot_step) return {};
-    if (!progress.unasked || !progress.step || progress.steps_done == 0) continue;
+    if (!progress.unasked || !progress.step) continue;
     if (!result) result.emplace();
     result->step = std::max(result->step, *progress.step);
-    result->steps_done = std::max(result->steps_done, progress.steps_done);
+    // Not steps_done, which leaves out the first one: its time is not known. A plain loop's are counted from the start.
+    const std::uint64_t before = std::min(*progress.step, progress.first_step.value_or(1) - 1);
+    result->steps_done = std::max(result->steps_done, *progress.step - before);
     result->file_step = std::max(result->file_step, progress.file_step);
   }
   return result;
