@@ -98,3 +98,15 @@ TEST_CASE("a trainer's script that cannot save, has its own handler, or is only 
   CHECK_FALSE(fs::exists(folder / "out/checkpoint-3"));
   CHECK_FALSE(has(ended.err, "ddprun: saved"));
 }
+
+TEST_CASE("a script that has trained with accelerate and does other work ends by SIGTERM, as ever", "[trainers]") {
+  if (no_module("accelerate")) return;
+  const TempFolder folder;
+  Command job(trainer_job({"--nproc-per-node=2", "--watch", "--stop-grace=200"}, {"accelerate", "longer"}),
+              beside(folder));
+  job.wait_for_output("trained[^$]*trained", kTrainerLimit);
+  job.kill(SIGTERM);
+  const Ended ended = job.wait_exit(150s);  // not only by SIGKILL
+  CHECK(ended == exited(143));
+  CHECK_FALSE(has(ended.err, "ddprun: saved"));
+}

@@ -29,6 +29,8 @@ class NotAgreed(Exception):
 class Agreement:
     """The training thread calls reached() after each step, and end(). Positions are steps plus one."""
 
+    served = 0  # the time of the last request that this process has carried out
+
     def __init__(self, channel, step):
         self.channel = channel
         self.next = step + 1 + 1
@@ -36,7 +38,7 @@ class Agreement:
         self.changed = threading.Condition()
         self.failure = None
         self.ends = True
-        self.served = self.woken = 0  # times of requests: the last one carried out, and the last for which reached() woke the thread
+        self.woken = 0  # the time of the last request for which reached() woke the thread
         self.passed = self.over = False
         self.wake = threading.Event()
         self.world_size = int(os.environ.get("WORLD_SIZE", "1"))
@@ -71,11 +73,15 @@ class Agreement:
         self.wake.set()
         self._open(_OPEN)
 
+    def asked_to_end(self):
+        request = self._request()
+        return request is not None and request[0] == _SAVE
+
     def _alone(self, request):
         if request is None:
             return None
         if request[0] == _SNAPSHOT:
-            self.served = request[1]
+            Agreement.served = request[1]
         return ENDING if request[0] == _SAVE else GOING_ON
 
     def _request(self):
@@ -143,7 +149,7 @@ class Agreement:
             if agreed is None:
                 return self._fail("not all ranks have answered")
             if not ends and not missed:
-                self.served = request[1]
+                Agreement.served = request[1]
             position, self.ends = agreed
             if position == _CLOSED:
                 self._open(_OPEN)
@@ -153,7 +159,7 @@ class Agreement:
             self._wait_until_all_know(store, prefix)
         except Exception as error:
             if not ends and not offered:
-                self.served = request[1]
+                Agreement.served = request[1]
                 self._open(_OPEN)
                 return True
             return self._fail(f"{error}")

@@ -14,6 +14,8 @@ import weakref
 _ACT = 3                 # the page's `inferred`
 _LOSS_EVERY_S = 1
 _PREEMPTED = 75          # as ddprun's own exit code: start it again
+_STEP_LIMIT_S = 5        # for accelerate's next step, where steps take less
+_POLL_S = 0.1
 
 
 def imported(name):
@@ -394,9 +396,13 @@ def _accelerate(module):
     def iterating(iterate):
         def iterate_asked(loader):
             with _unseen:
-                for batch in iterate(loader):
-                    yield batch
-                    accelerating.before_batch()  # all that the script does after a step is done
+                accelerating.loops += 1
+                try:
+                    for batch in iterate(loader):
+                        yield batch
+                        accelerating.before_batch()  # all that the script does after a step is done
+                finally:
+                    accelerating.loops -= 1
         return iterate_asked
     loaders = sys.modules["accelerate.data_loader"]
     _wrap(loaders.DataLoaderShard, "__iter__", iterating)
@@ -404,12 +410,16 @@ def _accelerate(module):
 
 
 class _Accelerating:
-    """Between two batches of a loop that accelerate's optimizers train in."""
+    """Between two batches of a loop that accelerate's optimizers train in. Nobody tells when the script has trained: where no step
+    comes any more, a signal has to end the process as ever."""
 
     def __init__(self, watch, prepared):
         self.watch, self.prepared = watch, prepared
         self.training = None
         self.step = 0
+        self.loops = 0            # iterations that have begun and not ended
+        self.at = self.took = 0   # when the last step was done, and what it took
+        self.lock = threading.RLock()  # also while it saves, however long that takes
 
     def before_batch(self):
         channel = self.watch.channel
@@ -422,14 +432,33 @@ class _Accelerating:
         accelerator = self.prepared[0]()
         if accelerator is None or self.watch.unasked != _ACT:
             return
-        if self.training is None:
-            self.watch.carefully(self.begin, step)
-        asked = self.training and self.training.asked(step)
-        if asked:
-            self.save(accelerator, step, asked == "ending")
+        with self.lock:
+            now = time.monotonic()
+            self.took, self.at = now - self.at if self.at else 0, now
+            if self.training is None:
+                self.watch.carefully(self.begin, step)
+            asked = self.training and self.training.asked(step)
+            if asked:
+                self.save(accelerator, step, asked == "ending")
+                self.at = time.monotonic()
 
     def begin(self, step):
         self.training = Training(self.watch, "accelerate", step, saves=True, counts=False)
+        if self.training.agreement is not None:
+            threading.Thread(target=self.end_without_steps, args=(self.training,), name="ddprun", daemon=True).start()
+
+    def end_without_steps(self, training):
+        while training.agreement is not None:
+            time.sleep(_POLL_S)
+            with self.lock:
+                limit = max(_STEP_LIMIT_S, 3 * self.took if self.loops else 0)
+                if training.agreement is None or time.monotonic() - self.at < limit:
+                    continue
+                asked = training.agreement.asked_to_end()
+                training.end()
+                self.training = None  # until the next step
+            if asked and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+                os.kill(os.getpid(), signal.SIGTERM)
 
     def save(self, accelerator, step, ending):
         config, folder = accelerator.project_configuration, os.path.join(accelerator.project_dir, "checkpoints")
@@ -443,9 +472,12 @@ class _Accelerating:
             self.training.exit(step, place)
 
     def end(self):
-        if self.training:
-            self.training.end()
-            self.training = None
+        if self.watch.channel._words is None:
+            return  # in a fork, where nobody may give the lock back
+        with self.lock:
+            if self.training:
+                self.training.end()
+                self.training = None
 
 
 # What else writes files
