@@ -3,7 +3,8 @@
   trainer_script.py transformers|lightning|accelerate [WORD...]
 
 WORD: unsaved (the trainer may write no checkpoint), handler (the script has a handler of SIGTERM), accumulated (two batches make a
-step), longer (it has other work when it has trained). It goes on from the last checkpoint where there is one. With a number in the file "hold" rank 0 says so after as many steps,
+step), longer (it has other work when it has trained).
+It goes on from the last checkpoint where there is one. With a number in the file "hold" rank 0 says so after as many steps,
 and waits until the file is gone. At the end it prints a hash of the weights.
 """
 import copy
