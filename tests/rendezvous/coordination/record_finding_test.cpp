@@ -138,7 +138,8 @@ TEST_CASE("with sizes that differ in a call that is over for the others, that is
 
 TEST_CASE("of ranks that wait for each other in different groups the one with the fewest others is to blame",
           "[hang]") {
-  const RecordedGroup a = group({call(3, "all_reduce", 4)}, "a"), b = group({call(3, "all_reduce", 3)}, "b");
+  const RecordedGroup a = group({call(3, "all_reduce", 4)}, "a", {0, 1, 2});
+  const RecordedGroup b = group({call(3, "all_reduce", 3)}, "b", {0, 1, 2});
   CHECK(found({waits(0, {a}), waits(1, {b}), waits(2, {a})}) ==
         "1 it is in all_reduce #3 of b [3 float32] and has not entered all_reduce #3 of a [4 float32], in which ranks "
         "0 and 2 wait");
