@@ -1,6 +1,7 @@
 #include "agent/hang/flight_record.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -86,7 +87,7 @@ void add_operation(const std::string& profiling_name, RecordedCall& call, int& o
   if (space == std::string::npos) return;
   const std::size_t arrow = call.operation.find_first_of("-<", space);
   if (arrow != std::string::npos && arrow + 2 < call.operation.size())
-    other_in_group = std::atoi(call.operation.c_str() + arrow + 2);
+    std::from_chars(call.operation.data() + arrow + 2, call.operation.data() + call.operation.size(), other_in_group);
   call.operation.resize(space);
 }
 

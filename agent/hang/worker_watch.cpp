@@ -108,8 +108,8 @@ std::vector<rendezvous::Standing> WorkerWatch::standings() const {
       one.activity = rendezvous::Activity::wait;
       one.collective = known->top->collective;
     }
-    if (const KnownRecord* known = known_record(one.rank))
-      if ((record_bytes += about_bytes(known->record)) <= kRecordBytesMax) one.record = known->record;
+    const KnownRecord* recorded = known_record(one.rank);
+    if (recorded && (record_bytes += about_bytes(recorded->record)) <= kRecordBytesMax) one.record = recorded->record;
     one.paused |= suspended_;
     one.works = one.activity != rendezvous::Activity::wait && !sign_of_life(one.rank).empty();
     one.rank += seat_.first_rank;
