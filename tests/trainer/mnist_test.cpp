@@ -124,6 +124,16 @@ TEST_CASE("MNIST's files are read under each name that they have where they are 
   check([&](const std::string& name) { return "raw/" + as_emnist(name); });
 }
 
+TEST_CASE("MNIST is read beside single files of other sets, and below a folder that has some of it", "[mnist]") {
+  const Folder beside;
+  fs::copy_file(beside / "train-images-idx3-ubyte", beside / "emnist-digits-train-images-idx3-ubyte");
+  CHECK(beside.refusal() == "");
+  const TempFolder root;
+  test::make_mnist(root / "MNIST/raw", 5, 3, 1);
+  root.write("t10k-labels-idx1-ubyte", "stray");
+  CHECK(read_mnist(root.path()).train.size() == 5);
+}
+
 TEST_CASE("an incomplete MNIST is refused, whatever its files' names, with what is there", "[mnist]") {
   const Folder folder;
   fs::rename(folder / "train-images-idx3-ubyte", folder / "train-images.idx3-ubyte");

@@ -30,6 +30,8 @@ struct Role {
   auto operator<=>(const Role&) const = default;
 };
 
+using FilesByRole = std::map<Role, std::string>;
+
 std::optional<Role> role_of(std::string name) {
   int rank = 0;
   if (name.ends_with(kPacked)) {
@@ -54,9 +56,9 @@ std::string usual_name(const std::string& set, bool is_test, bool is_labels) {
 }
 
 // The files of a folder that have a role. An archive of Kaggle has each in a folder of its name.
-std::map<Role, std::string> files_by_role(const std::string& folder) {
+FilesByRole files_by_role(const std::string& folder) {
   constexpr int kBelow = 4;
-  std::map<Role, std::string> found;
+  FilesByRole found;
   for (const std::string& name : names_in_folder(folder)) {
     auto role = role_of(name);
     if (!role) continue;
@@ -83,20 +85,40 @@ struct MnistFiles {
   SplitFiles train, test;
 };
 
-// Of each of the four files one, and all of them of one set.
-MnistFiles find_mnist(const std::string& folder) {
-  const auto files = files_by_role(folder);
+std::set<std::string> sets_in(const FilesByRole& files) {
   std::set<std::string> sets;
   for (const auto& [role, path] : files) sets.insert(role.set);
+  return sets;
+}
+
+const std::string* file_of(const FilesByRole& files, const std::string& set, bool is_test, bool is_labels) {
+  for (const auto& [role, path] : files)
+    if (role.set == set && role.is_test == is_test && role.is_labels == is_labels) return &path;
+  return nullptr;
+}
+
+bool is_complete(const FilesByRole& files, const std::string& set) {
+  return file_of(files, set, false, false) && file_of(files, set, false, true) && file_of(files, set, true, false) &&
+         file_of(files, set, true, true);
+}
+
+// MNIST's own where all of it is there; else the only one.
+std::string set_to_read(const FilesByRole& files, const std::string& folder) {
+  const std::set<std::string> sets = sets_in(files);
+  if (sets.empty() || is_complete(files, "")) return "";
   if (sets.size() > 1)
     throw Error("cannot use the data set in " + folder,
                 "there are several: files of " + usual_name(*sets.begin(), false, false) + " and of " +
                     usual_name(*std::next(sets.begin()), false, false),
                 "Put the four files of one into a folder of their own, and name that with --data.");
-  const std::string set = sets.empty() ? "" : *sets.begin();
+  return *sets.begin();
+}
+
+MnistFiles find_mnist(const std::string& folder) {
+  const FilesByRole files = files_by_role(folder);
+  const std::string set = set_to_read(files, folder);
   const auto path_of = [&](bool is_test, bool is_labels) {
-    for (const auto& [role, path] : files)
-      if (role.is_test == is_test && role.is_labels == is_labels) return path;
+    if (const std::string* path = file_of(files, set, is_test, is_labels)) return *path;
     throw Error("cannot find the data file " + folder + "/" + usual_name(set, is_test, is_labels),
                 "the data set lacks its " + std::string(is_labels ? "labels" : "images") + " to " +
                     (is_test ? "test" : "train") + " on; in the folder " + what_is_in(folder),
@@ -108,6 +130,20 @@ MnistFiles find_mnist(const std::string& folder) {
 bool has_mnist(const std::string& folder) {
   const auto names = names_in_folder(folder);
   return std::any_of(names.begin(), names.end(), [](const std::string& name) { return role_of(name).has_value(); });
+}
+
+bool has_all_of_mnist(const std::string& folder) {
+  const FilesByRole files = files_by_role(folder);
+  const std::set<std::string> sets = sets_in(files);
+  return std::any_of(sets.begin(), sets.end(), [&](const std::string& set) { return is_complete(files, set); });
+}
+
+// A folder that has all of it, before one that has a file.
+std::string folder_of_mnist(const std::string& root) {
+  const bool all = std::any_of(kFolders.begin(), kFolders.end(), [&](const std::string& folder) {
+    return has_all_of_mnist((fs::path(root) / folder).string());
+  });
+  return folder_with(usual_name("", false, false), all ? has_all_of_mnist : has_mnist, root, kFolders);
 }
 
 Error unusable(const std::string& path, const std::string& why) {
@@ -147,7 +183,7 @@ Images read_split(const SplitFiles& files) {
 }  // namespace
 
 ImageSplits read_mnist(const std::string& root) {
-  const MnistFiles files = find_mnist(folder_with(usual_name("", false, false), has_mnist, root, kFolders));
+  const MnistFiles files = find_mnist(folder_of_mnist(root));
   ImageSplits splits{.train = read_split(files.train), .test = read_split(files.test)};
   if (splits.train.height != splits.test.height || splits.train.width != splits.test.width)
     throw unusable(files.test.images, "its images differ in size from those to train on");
