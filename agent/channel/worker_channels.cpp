@@ -14,6 +14,14 @@ constexpr std::uint64_t kStepsAhead = 2;  // one rank may be in the next step al
 
 bool uses_channel(const Progress& progress) { return progress.at && !progress.only_seen; }
 
+// Under --watch not steps_done, which leaves out the first one, as its time is not known. A plain loop's steps are
+// counted from the start.
+std::uint64_t steps_of_round(const Progress& progress) {
+  if (!progress.unasked || !progress.step) return progress.steps_done;
+  const std::uint64_t first = std::max<std::uint64_t>(progress.first_step.value_or(1), 1);
+  return *progress.step - std::min(*progress.step, first - 1);
+}
+
 }  // namespace
 
 WorkerChannels::WorkerChannels(asio::io_context& io, std::function<void(int)> on_hint)
@@ -131,13 +139,14 @@ void WorkerChannels::request_leave() {
 }
 
 std::uint64_t WorkerChannels::unsaved_steps(const Progress& progress) const {
-  if (!progress.step || progress.steps_done == 0) return 0;
-  if (!progress.snapshot_at) return progress.steps_done;
+  const std::uint64_t done = steps_of_round(progress);
+  if (!progress.step || done == 0) return 0;
+  if (!progress.snapshot_at) return done;
   // A snapshot that was being written at the request may be reported later, but holds an older step.
   const bool as_requested =
       save_requested_at_ && *progress.snapshot_at >= *save_requested_at_ && progress.snapshot_step >= step_at_request_;
   if (as_requested || *progress.snapshot_step >= *progress.step) return 0;
-  return std::min(progress.steps_done, *progress.step - *progress.snapshot_step);
+  return std::min(done, *progress.step - *progress.snapshot_step);
 }
 
 WorkerChannels::Unsaved WorkerChannels::unsaved(TimePoint now, const std::set<int>& saved,
@@ -149,7 +158,7 @@ WorkerChannels::Unsaved WorkerChannels::unsaved(TimePoint now, const std::set<in
     if (unknown && !saved.contains(local_rank)) result.unknown.push_back(local_rank);
     if (progress.only_seen) continue;
     const std::uint64_t steps = unsaved_steps(progress);
-    if (steps > 0) result.first_step = *progress.step - std::min(progress.steps_done, *progress.step);
+    if (steps > 0) result.first_step = *progress.step - std::min(steps_of_round(progress), *progress.step);
     result.saving |= steps > 0 && result.save_requested && progress.phase == DDPRUN_PHASE_SAVING;
     result.steps = std::max(result.steps, steps);
     result.snapshot_step = std::max(result.snapshot_step, progress.snapshot_step);
@@ -176,9 +185,7 @@ std::optional<WorkerChannels::Unasked> WorkerChannels::unasked(TimePoint now) {
     if (!progress.unasked || !progress.step) continue;
     if (!result) result.emplace();
     result->step = std::max(result->step, *progress.step);
-    // Not steps_done, which leaves out the first one: its time is not known. A plain loop's are counted from the start.
-    const std::uint64_t before = std::min(*progress.step, progress.first_step.value_or(1) - 1);
-    result->steps_done = std::max(result->steps_done, *progress.step - before);
+    result->steps_done = std::max(result->steps_done, steps_of_round(progress));
     result->file_step = std::max(result->file_step, progress.file_step);
   }
   return result;

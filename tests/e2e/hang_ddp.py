@@ -10,9 +10,7 @@ for 3 s, and the others wait for it. Several are separated by spaces.
 """
 import io
 import os
-import signal
 import sys
-import threading
 import time
 
 import torch
@@ -22,32 +20,12 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
-STEPS, FAULT, RANK, STEP = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-HERE = int(os.environ["RANK"]) == RANK and os.environ["DDPRUN_ROUND"] == "1"
+from hang_faults import Faults, lock_twice, spin_forever, stop_here
+
+STEPS, FAULT = int(sys.argv[1]), sys.argv[2]
+is_due = Faults(*sys.argv[2:5]).is_due
 BATCH, FEATURES, CLASSES = 4, 8, 3
 SLOW_S = 3
-
-
-def is_due(fault, step):
-    if not HERE or fault not in FAULT.split() or step != STEP:
-        return False
-    print("fault", flush=True)
-    return True
-
-
-def spin_forever():
-    while True:
-        pass
-
-
-def lock_twice():
-    lock = threading.Lock()
-    lock.acquire()
-    lock.acquire()
-
-
-def stop_here():
-    os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def await_sample():

@@ -42,7 +42,7 @@ const Language kCpp = {"C++",
                        faults("", kGrads, kOthers + " wait in reduce", "", "JobQueue::next", "")};
 
 // In Python PyTorch's own record tells the call.
-const std::string kTensors = " \\[(\\d+|scalar) float32\\]", kInScript = " \\(hang_ddp\\.py:\\d+\\)";
+const std::string kTensors = " \\[(\\d+|scalar) float32\\]", kInScript = " \\(hang_(ddp|faults)\\.py:\\d+\\)";
 const std::string kNotEntered =
     "has not entered (all_reduce|broadcast) #\\d+" + kTensors + ", in which ranks? \\d( and \\d)? waits?";
 const std::string kInLoss = ", where " + kOthers + " are in all_reduce #\\d+ of losses \\[scalar float32\\]";
@@ -76,7 +76,8 @@ std::map<std::string, std::optional<std::string>> ddp_environment() {
 }
 
 std::vector<HangFault> framework_faults() {
-  const std::string at = " \\(hang_frameworks\\.py:\\d+\\)", stands = "has (computed|waited for data) for \\d+\\.\\d s";
+  const std::string at = " \\(hang_(frameworks|faults)\\.py:\\d+\\)",
+                    stands = "has (computed|waited for data) for \\d+\\.\\d s";
   const std::string any_call = "[a-z_]+ #\\d+( of \\w+)?( \\[.*\\])?";
   const std::string not_entered = "it has not entered " + any_call + ", in which ranks? \\d( and \\d)? waits?";
   const std::string is_elsewhere = "it is in " + any_call + ", where " + kOthers + " are in " + any_call;

@@ -7,9 +7,7 @@ first. Faults: loop, deadlock, stop, sleep, other (a barrier that only this rank
 every tenth step: left out, of another size).
 """
 import os
-import signal
 import sys
-import threading
 import time
 
 import torch
@@ -17,24 +15,11 @@ import torch.distributed as dist
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-FRAMEWORK, FAULT, RANK, STEP = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-HERE = int(os.environ["RANK"]) == RANK and os.environ["DDPRUN_ROUND"] == "1"
+from hang_faults import Faults, lock_twice, spin_forever, stop_here
+
+FRAMEWORK = sys.argv[1]
+is_due = Faults(*sys.argv[2:5]).is_due
 STEPS, BATCH, FEATURES = 200, 4, 8
-
-
-def spin_forever():
-    while True:
-        pass
-
-
-def lock_twice():
-    lock = threading.Lock()
-    lock.acquire()
-    lock.acquire()
-
-
-def stop_here():
-    os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def sleep_for_long():
@@ -50,13 +35,12 @@ def sum_metric(size):
 
 
 def after_step(step):
-    due = HERE and step == STEP
-    if due:
-        print("fault", flush=True)
-        {"loop": spin_forever, "deadlock": lock_twice, "stop": stop_here, "sleep": sleep_for_long,
-         "other": meet_alone}.get(FAULT, int)()
-    if step % 10 == 0 and not (due and FAULT == "skip"):
-        sum_metric(5 if due and FAULT == "size" else 4)
+    for fault, misbehave in {"loop": spin_forever, "deadlock": lock_twice, "stop": stop_here, "sleep": sleep_for_long,
+                             "other": meet_alone}.items():
+        if is_due(fault, step):
+            misbehave()
+    if step % 10 == 0 and not is_due("skip", step):
+        sum_metric(5 if is_due("size", step) else 4)
 
 
 def fsdp2():

@@ -162,6 +162,19 @@ def check(ddprun: Path, option: str, script: Script, show: bool) -> bool:
     return without == given and not failed
 
 
+def chosen(table: list, names: list[str], parser: argparse.ArgumentParser):
+    """Those of the table whose modules are here."""
+    if unknown := set(names) - {script.name for script in table}:
+        parser.error(f"no such script: {', '.join(sorted(unknown))}")
+    for script in table:
+        if names and script.name not in names:
+            continue
+        if script.needs and not has_module(script.needs, environment(script)):
+            print(f"skipped {script.name}: no {script.needs} here")
+            continue
+        yield script
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("ddprun", type=Path)
@@ -169,17 +182,8 @@ def main() -> int:
     parser.add_argument("--show", action="store_true", help="print what the first run of each script gave, too")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(script.name for script in TABLE))
     args = parser.parse_intermixed_args()
-    if unknown := set(args.names) - {script.name for script in TABLE}:
-        parser.error(f"no such script: {', '.join(sorted(unknown))}")
-    passed = True
-    for script in TABLE:
-        if args.names and script.name not in args.names:
-            continue
-        if script.needs and not has_module(script.needs, environment(script)):
-            print(f"skipped {script.name}: no {script.needs} here")
-            continue
-        passed &= check(args.ddprun.resolve(), args.option, script, args.show)
-    return 0 if passed else 1
+    passed = [check(args.ddprun.resolve(), args.option, script, args.show) for script in chosen(TABLE, args.names, parser)]
+    return 0 if all(passed) else 1
 
 
 if __name__ == "__main__":

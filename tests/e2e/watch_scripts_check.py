@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prefork_scripts_check import environment, has_module, without_varying, written_by_ranks, written_files
+from prefork_scripts_check import chosen, environment, without_varying, written_by_ranks, written_files
 
 SCRIPTS = Path(__file__).resolve().parent / "watch_scripts"
 LIMIT_S = 300
@@ -204,17 +204,9 @@ def main() -> int:
     parser.add_argument("--show", action="store_true", help="print what the run without --watch gave, too")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(script.name for script in TABLE))
     args = parser.parse_intermixed_args()
-    if unknown := set(args.names) - {script.name for script in TABLE}:
-        parser.error(f"no such script: {', '.join(sorted(unknown))}")
-    passed = True
-    for script in TABLE:
-        if args.names and script.name not in args.names:
-            continue
-        if script.needs and not has_module(script.needs, environment(script)):
-            print(f"skipped {script.name}: no {script.needs} here")
-            continue
-        passed &= check(args.ddprun.resolve(), args.modes.split(","), script, args.show)
-    return 0 if passed else 1
+    modes = args.modes.split(",")
+    passed = [check(args.ddprun.resolve(), modes, script, args.show) for script in chosen(TABLE, args.names, parser)]
+    return 0 if all(passed) else 1
 
 
 if __name__ == "__main__":

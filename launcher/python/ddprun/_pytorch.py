@@ -421,17 +421,12 @@ class Watch:
         """torch.compile() shall see the original functions only."""
         return not (self.torch.compiler.is_compiling() or self.channel._words is None or self.off) and threading.get_ident() == self.thread
 
-    def waiting(self, name, function):
-        import inspect  # slow to import, and PyTorch has done it
-        parameters = list(inspect.signature(function).parameters)
-        asynchronous = parameters.index("async_op") if "async_op" in parameters else len(parameters)
-
-        def wait_in(*args, **options):
+    def around(self, function, begin, end):
+        """`function`, and what `begin` returns before it, if that is not None, for `end` after it. Its frame is in no traceback."""
+        def call(*args, **options):
             if self.compiles_now():
                 return function(*args, **options)
-            blocks = not options.get("async_op") and args[asynchronous:asynchronous + 1] != (True,)
-            reports = blocks and self.collectives and self.reports_here()
-            before = self.channel.begin_wait(message(name, args, options)) if reports else None
+            before = begin(args, options)
             try:
                 return function(*args, **options)
             except BaseException as error:
@@ -439,23 +434,41 @@ class Watch:
                 raise
             finally:
                 if before is not None:
-                    self.channel.beat(before)
-        return wait_in
+                    end(before)
+        return call
+
+    def waiting(self, name, function):
+        import inspect  # slow to import, and PyTorch has done it
+        parameters = list(inspect.signature(function).parameters)
+        asynchronous = parameters.index("async_op") if "async_op" in parameters else len(parameters)
+
+        def begin(args, options):
+            blocks = not options.get("async_op") and args[asynchronous:asynchronous + 1] != (True,)
+            reports = blocks and self.collectives and self.reports_here()
+            return self.channel.begin_wait(message(name, args, options)) if reports else None
+        return self.around(function, begin, self.channel.beat)
 
     def loading(self, function):
-        def load(iterator):
+        def begin(args, options):
             reports = self.collectives and self.reports_here() and self.beat_now() == self.channel.COMPUTE
-            if reports:
-                self.channel.beat(self.channel.LOAD)
-            try:
-                return function(iterator)
-            except BaseException as error:
-                leave_traceback(error)
-                raise
-            finally:
-                if reports:
-                    self.channel.beat(self.channel.COMPUTE)
-        return load
+            return self.channel.beat(self.channel.LOAD) if reports else None
+        return self.around(function, begin, self.channel.beat)
+
+    def during(self, phase, function):
+        def begin(args, options):
+            if not self.saves or not self.reports_here() or self.beat_now() == self.channel.WAIT or self.phase_now() == phase:
+                return None
+            before = self.phase_now(), self.beat_now()
+            self.channel.phase(phase)
+            return before
+
+        def end(before):
+            self.channel._write_phase(before[0])
+            self.channel.beat(before[1])
+        return self.around(function, begin, end)
+
+    def evaluating(self, function):
+        return self.during(self.channel.EVALUATING, function)
 
     def saving(self, function):
         save = self.during(self.channel.SAVING, function)
@@ -471,26 +484,6 @@ class Watch:
                 self.channel._write(self.channel._FILE, step)
             return result
         return save_file
-
-    def evaluating(self, function):
-        return self.during(self.channel.EVALUATING, function)
-
-    def during(self, phase, function):
-        def call(*args, **options):
-            reports = self.saves and self.reports_here() and self.beat_now() != self.channel.WAIT and self.phase_now() != phase
-            doing, before = (self.phase_now(), self.beat_now()) if reports else (0, 0)
-            if reports:
-                self.channel.phase(phase)
-            try:
-                return function(*args, **options)
-            except BaseException as error:
-                leave_traceback(error)
-                raise
-            finally:
-                if reports:
-                    self.channel._write_phase(doing)
-                    self.channel.beat(before)
-        return call
 
 
 def message(name, args, options):
