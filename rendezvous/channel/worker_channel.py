@@ -90,6 +90,7 @@ _SYS_FUTEX = {"x86_64": 202, "ppc64le": 221, "s390x": 238}.get(os.uname().machin
 _page = None   # the mapping
 _words = None  # the page as 64-bit words
 _library_beat = _library_step = _library_signals = None  # channel_library.cpp's, or nothing
+_library_computes = _library_stepped = _library_use = None
 _script_steps = False  # the script reports its steps itself
 _last_beat = (-1,)     # what beat() has written, and parts of its checks
 _read_beat = struct.Struct("Q8xQ8x3Q").unpack_from  # first, time_ns, spent_ns
@@ -191,6 +192,7 @@ def step(step):
         repeated = not _script_steps and _watch.reported_steps
         if not _script_steps:
             _write(_FIRST_STEP, step)
+            _watch.steady = None
         _script_steps = True
         _report_step(step, not repeated)
 
@@ -571,7 +573,7 @@ def _library_paths():
 
 
 def _load_library():
-    global _library_beat, _library_step, _library_signals
+    global _library_beat, _library_step, _library_signals, _library_computes, _library_stepped, _library_use
     for path in _library_paths():
         with contextlib.suppress(OSError, AttributeError):  # for another machine, or of another version
             library = ctypes.PyDLL(path)  # keeps Python's lock: a report is shorter than giving it up
@@ -580,19 +582,25 @@ def _load_library():
             beats.argtypes, beats.restype = [ctypes.c_uint, ctypes.c_uint64], ctypes.c_uint
             steps.argtypes, steps.restype = [ctypes.c_uint64, ctypes.c_uint], None
             use(ctypes.addressof(_page))
-            _library_beat, _library_step = beats, steps
+            _library_beat, _library_step, _library_use = beats, steps, use
+            with contextlib.suppress(AttributeError):  # an older one
+                function = library.ddprun_channel_v2_function
+                function.argtypes, function.restype = [ctypes.c_uint], ctypes.py_object
+                _library_beat, _library_step, _library_computes, _library_stepped = map(function, range(4))
             with contextlib.suppress(AttributeError):  # an older one
                 _library_signals = library.ddprun_channel_v1_handle_signals, library.ddprun_channel_v1_leave_signals
             return
 
 
 def _detach():
-    global _page, _words, _library_beat, _library_step, _library_signals
-    _page = _words = _library_beat = _library_step = _library_signals = None
+    global _page, _words, _library_beat, _library_step, _library_signals, _library_computes, _library_stepped
+    _page = _words = _library_beat = _library_step = _library_signals = _library_computes = _library_stepped = None
 
 
 def _after_fork():
     _watch.unasked = 0
+    if _library_use is not None:
+        _library_use(None)  # for who has kept one of its functions
     _detach()
 
 

@@ -26,6 +26,17 @@ _COLLECTIVES = {
 }
 
 
+def is_compiling():
+    """PyTorch's function, once there is one. Hooks have nothing to do in a graph that is being made, and are not in it then."""
+    return True
+
+
+def never(*_):
+    return False
+
+
+# What a step of a script calls of this is short, with few calls: after a step's own work nothing of it is in the processor's
+# caches, and takes five times as long as alone.
 class Hook:
     """One on a model. A model that is pickled leaves it behind, since nobody expects it where the model is loaded: `left` does
     nothing there. One that is copied has it, too."""
@@ -37,29 +48,64 @@ class Hook:
         return self.hook(*args)
 
     def __deepcopy__(self, memo):
-        of_model = isinstance(self.hook, ParallelForward)  # a copy has nodes of its own
-        return Hook(ParallelForward(self.hook.watch) if of_model else self.hook, self.left)
+        return Hook(self.hook, self.left)
 
     def __reduce__(self):
         return getattr, self.left
 
 
-class ParallelForward:
-    """Before the forward pass of a DistributedDataParallel all of whose parameters get gradients: one of them tells of
-    each backward, as a hook that stays costs less than one on every output. It is on the node that accumulates the
-    gradient, which the reducer keeps alive; the tensor has none."""
+class OfWatch(Hook):
+    """Calls the watch itself, where that has to know more than that it goes on as before."""
 
     def __init__(self, watch):
-        self.watch = watch
+        self.watch, self.left = watch, ({}, "get")
+
+    def __deepcopy__(self, memo):
+        return type(self)(self.watch)
+
+
+class BeforeForward(OfWatch):
+    """Of a model that is not DistributedDataParallel."""
+
+    def __call__(self, module, inputs):
+        if not is_compiling():
+            watch = self.watch
+            if module.training and watch.has_gradients() and watch.computes():
+                watch.trained = watch.has_model = True
+            else:
+                watch.before_forward(module, inputs)
+
+
+class BeforeInnerForward(OfWatch):
+    """Of the module within DistributedDataParallel, which a rank may evaluate by itself."""
+
+    def __call__(self, module, inputs):
+        if not is_compiling() and not (module.training and self.watch.has_gradients()):
+            self.watch.before_inner_forward()
+
+
+class ParallelForward(OfWatch):
+    """Before the forward pass of a DistributedDataParallel all of whose parameters get gradients: one of them tells of
+    each backward, as a hook that stays costs less than one on every output. It is on the node that accumulates the
+    gradient, which the reducer keeps alive; the tensor has none. A copy of the model has nodes of its own."""
+
+    def __init__(self, watch):
+        super().__init__(watch)
         self.hooked = False
         self.expected = False  # the backward of the last forward pass ends in a wait for gradients
 
     def __call__(self, module, inputs):
-        watch = self.watch
-        if watch.compiles_now():
+        if is_compiling():
             return
-        watch.before_forward(module, inputs)
-        if watch.channel._words is not None and not watch.off and module.require_backward_grad_sync and watch.torch.is_grad_enabled():
+        watch = self.watch
+        # Lightning switches the module within only. Around all may be what torch.compile() has made.
+        if module._modules.get("module", module).training and watch.has_gradients() and watch.computes():
+            watch.trained = watch.has_model = True
+        else:
+            watch.before_forward(module, inputs)
+            if watch.channel._words is None or watch.off or not watch.has_gradients():
+                return
+        if module.require_backward_grad_sync:
             watch.in_backward = False  # the pass before may have ended by an exception
             self.expected = True
             if not self.hooked:
@@ -75,7 +121,10 @@ class ParallelForward:
     def before_gradient(self, gradients):
         if self.expected:
             self.expected = False
-            self.watch.before_backward(gradients)
+            watch = self.watch
+            if not watch.in_backward:
+                watch.in_backward = True
+                watch.queue(watch.before_wait)
 
 
 class Watch:
@@ -89,7 +138,7 @@ class Watch:
         self.reported_steps = False
         self.in_backward = False     # of a pass that ends in a wait for gradients
         self.static_graph = False    # of some model
-        self.before_gradients = self.channel.NONE
+        self.before_gradients, self.gradients = self.channel.NONE, self.channel._name("grads")
         self.replaced = set()
         self.models = weakref.WeakSet()
         self.collectives = self.saves = True
@@ -102,6 +151,10 @@ class Watch:
         self.compiled_call = None    # what is replaced of torch.compile()'s class meanwhile, and how it was
         self.has_model = True
         self.training = None         # of a trainer, which counts the steps: _trainers.Training
+        self.steady = None           # to the optimizer whose next step needs nothing but its report
+        self.has_gradients = self.queue = None  # PyTorch's functions
+        self.computes = never        # the channel's, once a forward pass needs nothing but its report
+        self.stepped = None          # the channel's
 
     def on_page(self, offset):
         return struct.unpack_from("I", self.channel._page, offset)[0]
@@ -120,7 +173,10 @@ class Watch:
         from torch.nn.parallel import DistributedDataParallel
         from torch.optim.optimizer import register_optimizer_step_post_hook
         self.parallel_class = DistributedDataParallel
+        global is_compiling
         if self.torch is None:
+            is_compiling, self.has_gradients = torch.compiler.is_compiling, torch.is_grad_enabled
+            self.queue = torch.autograd.Variable._execution_engine.queue_callback
             register_optimizer_step_post_hook(self.after_optimizer)
         self.torch, self.thread = torch, threading.get_ident()
         if self.channel._page is None:
@@ -163,15 +219,15 @@ class Watch:
         if self.saves:
             self.replace_save()
         if not isinstance(parallel, DistributedDataParallel):
-            model.register_forward_pre_hook(Hook(self.before_forward), prepend=True)
+            model.register_forward_pre_hook(BeforeForward(self), prepend=True)
             return
         if parallel.find_unused_parameters or parallel.static_graph:
             model.register_forward_pre_hook(Hook(self.before_forward), prepend=True)
             model.register_forward_hook(Hook(self.after_forward, (contextlib.nullcontext(), "__exit__")))
         else:
-            model.register_forward_pre_hook(Hook(ParallelForward(self)), prepend=True)
+            model.register_forward_pre_hook(ParallelForward(self), prepend=True)
         if parallel is model and not hasattr(model.module, "_orig_mod"):
-            model.module.register_forward_pre_hook(Hook(self.before_inner_forward), prepend=True)
+            model.module.register_forward_pre_hook(BeforeInnerForward(self), prepend=True)
 
     # Of ddprun --watch. Nothing is attached before something trains.
     def begin_unasked(self, inferred):
@@ -229,7 +285,7 @@ class Watch:
                 self.set_inferred(0)
 
     def stop(self):
-        self.unasked, self.off = 0, True
+        self.unasked, self.off, self.steady, self.computes = 0, True, None, never
         self.stop_finding()
         if self.training is not None:
             self.training.end()
@@ -243,7 +299,7 @@ class Watch:
         self.begin()
         self.replace_collectives()
         self.replace_save()
-        self.has_looked = False
+        self.has_looked, self.steady, self.computes = False, None, never
         if not self.models:
             self.has_model = False
 
@@ -290,7 +346,8 @@ class Watch:
 
     def use_model(self, module, inputs):
         self.stop_finding()
-        module.register_forward_pre_hook(Hook(self.before_forward), prepend=True)
+        parallel = isinstance(module, self.parallel_class)
+        module.register_forward_pre_hook(Hook(self.before_forward) if parallel else BeforeForward(self), prepend=True)
         self.before_forward(module, inputs)
 
     def stop_finding(self):
@@ -307,13 +364,12 @@ class Watch:
         training = module.module.training if isinstance(module, self.parallel_class) else module.training
         return training and self.torch.is_grad_enabled()
 
-    def before_inner_forward(self, module, inputs):
-        """Of a module within DistributedDataParallel, which a rank may evaluate by itself."""
-        if self.reports_here() and not self.trains(module) and self.phase_now() != self.channel.EVALUATING:
+    def before_inner_forward(self):
+        if self.reports_here() and self.phase_now() != self.channel.EVALUATING:
             self.channel.phase(self.channel.EVALUATING)
 
     def before_forward(self, module, inputs):
-        if self.compiles_now() or self.channel._words is None or self.off:
+        if is_compiling() or self.channel._words is None or self.off:
             return
         if not self.trains(module):
             if self.phase_now() != self.channel.EVALUATING:
@@ -324,13 +380,10 @@ class Watch:
             self.channel.beat(self.channel.COMPUTE)
         else:
             self.channel.phase(self.channel.TRAINING)
-
-    def compiles_now(self):
-        """Hooks have nothing to do in a graph that is being made, and are not in it then."""
-        return self.torch is None or self.torch.compiler.is_compiling()
+        self.computes = self.channel._library_computes or never
 
     def after_forward(self, module, inputs, outputs):
-        if self.compiles_now():
+        if is_compiling():
             return
         self.in_backward = False  # the pass before may have ended by an exception
         if self.channel._words is None or self.off or not module.require_backward_grad_sync or not self.torch.is_grad_enabled():
@@ -348,7 +401,7 @@ class Watch:
             self.queue(self.before_wait)
 
     def before_wait(self):
-        self.before_gradients = self.channel.begin_wait("grads")
+        self.before_gradients = self.channel.beat(self.channel.WAIT, self.gradients)
         self.queue(self.queue_after_wait if self.static_graph else self.after_wait)
 
     def queue_after_wait(self):
@@ -358,11 +411,11 @@ class Watch:
         self.in_backward = False
         self.channel.beat(self.before_gradients)
 
-    def queue(self, callback):
-        self.torch.autograd.Variable._execution_engine.queue_callback(callback)
-
     def after_optimizer(self, optimizer, inputs, options):
-        if self.compiles_now():
+        if is_compiling():
+            return
+        if self.steady is not None and self.steady() is optimizer and self.training is None and self.stepped(self.unasked):
+            self.other, self.trained = None, False
             return
         if self.channel._words is None and self.unasked:
             self.carefully(self.first_step_without_model)
@@ -384,6 +437,9 @@ class Watch:
         self.trained = False
         if self.beat_now() != self.channel.NONE and self.has_model:
             self.channel.beat(self.channel.LOAD)
+        goes_on = self.unasked and done and self.reported_steps and self.has_looked and self.has_model and self.finds_model is None
+        self.stepped = self.channel._library_stepped
+        self.steady = self.optimizer if goes_on and self.stepped and not self.channel._script_steps else None
 
     def counts(self, optimizer):
         """Of several, as of two networks, one's steps are the job's: the first one's, until another one steps alone."""
@@ -424,7 +480,7 @@ class Watch:
     def around(self, function, begin, end):
         """`function`, and what `begin` returns before it, if that is not None, for `end` after it. Its frame is in no traceback."""
         def call(*args, **options):
-            if self.compiles_now():
+            if is_compiling():
                 return function(*args, **options)
             before = begin(args, options)
             try:
@@ -449,10 +505,23 @@ class Watch:
         return self.around(function, begin, self.channel.beat)
 
     def loading(self, function):
-        def begin(args, options):
-            reports = self.collectives and self.reports_here() and self.beat_now() == self.channel.COMPUTE
-            return self.channel.beat(self.channel.LOAD) if reports else None
-        return self.around(function, begin, self.channel.beat)
+        channel, beat_at = self.channel, self.channel._BEAT
+
+        def load(iterator):
+            words, reports = channel._words, False
+            try:
+                # Seldom: after a step it is LOAD.
+                if words is not None and words[beat_at] & 0xFF == channel.COMPUTE and self.collectives and self.reports_here():
+                    reports = True
+                    channel.beat(channel.LOAD)
+                return function(iterator)
+            except BaseException as error:
+                leave_traceback(error)
+                raise
+            finally:
+                if reports:
+                    channel.beat(channel.COMPUTE)
+        return load
 
     def during(self, phase, function):
         def begin(args, options):

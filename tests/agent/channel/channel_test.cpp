@@ -304,6 +304,15 @@ TEST_CASE("a script and a library that report beats in turns lose none of each o
   CHECK(beat->at - beat->load - beat->compute - beat->wait == began);
 }
 
+TEST_CASE("the compiled reports of a watched step are those of Python, and none in another phase or a fork",
+          "[channel]") {
+  Worker worker(Language::python, {"compiled-reports", "sleep"});
+  REQUIRE(eventually([&] { return worker.progress().step == 41u; }));
+  CHECK(worker.progress().steps_done == 2);
+  REQUIRE(eventually([&] { return worker.progress().beat.value_or(Beat{}).kind == DDPRUN_BEAT_LOAD; }));
+  CHECK(worker.progress().beat->compute > 0ns);
+}
+
 TEST_CASE("a beat is activity, and time in other phases or in a fork is not counted", "[channel]") {
   const auto language = GENERATE(Language::c, Language::python, Language::python_alone);
   Worker worker(language, {"fork", "report", "sleep"});

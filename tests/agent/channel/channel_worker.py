@@ -88,6 +88,24 @@ def beat_for_ever():
         channel.beat(channel.LOAD)
 
 
+def compiled_reports():
+    """What a watched step calls of the library, instead of phase, beat and step."""
+    computes, stepped = channel._library_computes, channel._library_stepped
+    inferred = channel.struct.unpack_from("I", channel._page, channel._INFERRED)[0]
+    channel.phase(channel.EVALUATING)
+    assert not computes() and channel._words[channel._BEAT] & 0xFF == channel.NONE
+    channel.phase(channel.TRAINING)
+    channel.step(40)
+    channel.beat(channel.LOAD)
+    assert computes() is True and channel._words[channel._BEAT] & 0xFF == channel.COMPUTE
+    assert not stepped(inferred + 1) and channel._words[channel._STEP] == 40
+    assert stepped(inferred) is True and channel._words[channel._BEAT] & 0xFF == channel.LOAD
+    child = os.fork()
+    if child == 0:
+        os._exit(computes() or stepped(inferred))
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def fork():
     child = os.fork()
     if child == 0:
@@ -108,6 +126,7 @@ WORDS = {
     "phases": phases,
     "beats-of-two": beats_of_two,
     "beat-for-ever": beat_for_ever,
+    "compiled-reports": compiled_reports,
     "fork": fork,
     "sleep": lambda: time.sleep(60),
     "handle-signals": channel.handle_signals,
