@@ -7,7 +7,7 @@ usage() {
   cat <<'END'
 usage: scripts/package.sh wheel|deb|sbom|gpu-kit [--without-train] [--torch VERSION] [--output DIR]
 
-Installs what is missing (scripts/setup.sh --package), builds, and says what it has written.
+Installs what is missing (scripts/setup.sh), builds, and says what it has written.
 
   wheel   the launcher with its Python side, for any Python on any Linux with this machine's glibc or a newer one; no LibTorch is
           needed
@@ -47,7 +47,8 @@ done
 venv=.venv${torch:+-$torch}
 case $what in
   gpu-kit) scripts/setup.sh ${torch:+--torch "$torch"} ;;
-  *) scripts/setup.sh --package ;;
+  wheel | sbom) scripts/setup.sh --wheel ;;
+  deb) scripts/setup.sh --package ;;
 esac
 if [ "$what" = deb ] && [ $trainer = ON ]; then scripts/setup.sh; fi  # LibTorch
 

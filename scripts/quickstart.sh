@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 case ${1:-} in
   '') ;;
-  *) echo "usage: scripts/quickstart.sh     installs what the build needs, builds, trains on the shipped digits" && [[ $1 == -h || $1 == --help ]]; exit ;;
+  *) echo "usage: scripts/quickstart.sh     installs what the build needs, builds, installs ddprun into .venv, trains on the shipped digits" && [[ $1 == -h || $1 == --help ]]; exit ;;
 esac
 
 scripts/setup.sh
@@ -16,17 +16,29 @@ tests=() quiet=()
 cmake --preset release "${tests[@]}" >/dev/null
 cmake --build --preset release --target ddprun train -- -j"$(nproc)" "${quiet[@]}"
 
-echo "quickstart: training a small ConvNet on 1,500 handwritten digits, on two workers:"
-echo "  build/release/bin/ddprun --nproc_per_node=2 train --fresh --snapshot build/quickstart.pt"
-build/release/bin/ddprun --nproc_per_node=2 train --fresh --snapshot build/quickstart.pt
+bin=$PWD/build/release/bin enter="export PATH=\"$PWD/build/release/bin:\$PATH\""
+if [ -x .venv/bin/python ]; then  # there is none where DDPRUN_TORCH_DIR has named a LibTorch
+  wheel=$(scripts/package.sh wheel | sed -n 's/^package.sh: \(.*[.]whl\)$/\1/p')
+  pip=(.venv/bin/python -m pip --disable-pip-version-check --no-input install -q)
+  "${pip[@]}" --force-reinstall --no-deps "$wheel"
+  "${pip[@]}" "$wheel"  # what it needs: cloudpickle
+  cmake --install build/release --component train --prefix .venv >/dev/null
+  bin=$PWD/.venv/bin enter="source $PWD/.venv/bin/activate"
+  echo "quickstart: installed $(basename "$wheel") and train into .venv"
+fi
 
-cat <<'END'
+export PATH=$bin:$PATH
+echo "quickstart: training a small ConvNet on 1,500 handwritten digits, on two workers:"
+echo "  ddprun --nproc_per_node=2 train --fresh --snapshot build/quickstart.pt"
+ddprun --nproc_per_node=2 train --fresh --snapshot build/quickstart.pt
+
+cat <<END
 
 That was a whole job: two workers, one model, its accuracy in the last line. What to try next:
-  export PATH="$PWD/build/release/bin:$PATH"
+  $enter
   ddprun --nproc_per_node=4 train 300 --fresh      then, in another terminal:  pkill -9 --newest -x train
                                                    one worker dies, all come back from the last snapshot
   ddprun --nproc_per_node=2 your_script.py         your own PyTorch script, as you would start it with torchrun
   train --help                                     models, data sets, options
-  scripts/test.sh                                  every test
+  man ddprun                                       all options; docs/ has a page for each task
 END

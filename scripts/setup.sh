@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: scripts/setup.sh [--test] [--bench] [--package] [--torch VERSION]
+usage: scripts/setup.sh [--test] [--bench] [--wheel] [--package] [--torch VERSION]
 
 Installs what the build needs: Debian 12 packages (as root, or with sudo) and a Python environment in .venv that holds
 torch 2.15, the LibTorch the trainer links, and the tests' peers safetensors, torchvision and tensorboard. It says what it will
@@ -13,7 +13,8 @@ install first, and does nothing where all is there.
 
   --test    also what only the tests need
   --bench   also what only the benches need (hyperfine, valgrind; mpirun, gdb, elfutils)
-  --package   also what scripts/package.sh needs, in .venv-package; alone it installs no LibTorch
+  --wheel   also what scripts/package.sh wheel needs, in .venv-package; alone it installs no LibTorch
+  --package   the same for all that scripts/package.sh builds
   --torch VERSION   2.15 (default), or 2.11 in .venv-2.11: cmake -DDDPRUN_VENV=$PWD/.venv-2.11
 
 DDPRUN_TORCH_DIR=<folder of another LibTorch>   the build needs no .venv then, only the tests do
@@ -170,6 +171,7 @@ while [ $# -gt 0 ]; do
     --torch=*) torch=${option#*=} ;;
     --torch) torch=${1:-} && shift ;;
     --test) packages+=("${test_packages[@]}" "${package_packages[@]}") tests=true ;;
+    --wheel) package=true ;;
     --package) packages+=("${package_packages[@]}") package=true ;;
     --bench) packages+=("${bench_packages[@]}") tests=true ;;
     -h | --help) usage && exit ;;
