@@ -18,13 +18,14 @@ cmake --build --preset release --target ddprun train -- -j"$(nproc)" "${quiet[@]
 
 bin=$PWD/build/release/bin enter="export PATH=\"$PWD/build/release/bin:\$PATH\""
 if [ -x .venv/bin/python ]; then  # there is none where DDPRUN_TORCH_DIR has named a LibTorch
-  wheel=$(scripts/package.sh wheel | sed -n 's/^package.sh: \(.*[.]whl\)$/\1/p')
+  rm -rf build/quickstart
+  scripts/package.sh wheel --output build/quickstart
+  wheel=$(echo build/quickstart/*.whl)
   pip=(.venv/bin/python -m pip --disable-pip-version-check --no-input install -q)
   "${pip[@]}" --force-reinstall --no-deps "$wheel"
-  "${pip[@]}" "$wheel"  # what it needs: cloudpickle
+  "${pip[@]}" "$wheel"  # and what it needs: cloudpickle
   cmake --install build/release --component train --prefix .venv >/dev/null
   bin=$PWD/.venv/bin enter="source $PWD/.venv/bin/activate"
-  echo "quickstart: installed $(basename "$wheel") and train into .venv"
 fi
 
 export PATH=$bin:$PATH
