@@ -36,11 +36,16 @@ std::string checked_names(const std::string& names) {
   return out;
 }
 
+void answer_help(const std::string& name, CommandLine& line) {
+  line.answer = help_text(name);
+  if (line.answer.empty()) line.mistakes = {visible(no_help(name))};
+}
+
 // --help, --version, --make-token, --print-completion, --generate and --check-names: the text to print instead of
 // running.
 void answer(const std::vector<Setting>& settings, const Inputs& inputs, CommandLine& line) {
   if (const Setting* help = in_force(settings, "help"))
-    line.answer = help_text(help->text);
+    answer_help(help->text, line);
   else if (in_force(settings, "version"))
     line.answer = version_text();
   else if (in_force(settings, "make-token") && inputs.make_token)
@@ -204,7 +209,7 @@ CommandLine read_command_line(const std::vector<std::string>& arguments, const I
   CommandLine line;
   settings::ParseResult typed = settings::parse_arguments(options(), arguments);
   answer(typed.settings, inputs, line);
-  if (!line.answer.empty()) return line;
+  if (!line.answer.empty() || !line.mistakes.empty()) return line;
   settings::EnvOptions env_options = settings::read_environment(options(), inputs.environment);
   line.config.program = std::move(typed.program);
   line.mistakes = std::move(typed.mistakes);

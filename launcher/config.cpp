@@ -134,9 +134,7 @@ void check_access(const Config& config, Problems& out) {
 }
 
 void check_metrics(const Config& config, Problems& out) {
-  if (!config.metrics_place) {
-    if (config.page)
-      out.add(out.subject_of("page") + " is given without --metrics, which says at which port: pass both, or none.");
+  if (!config.metrics_place && !config.page) {
     for (const auto& [name, value] : {std::pair("metrics-token-file", &config.metrics_token_file),
                                       {"metrics-cert", &config.metrics_cert},
                                       {"metrics-key", &config.metrics_key}})
@@ -146,7 +144,9 @@ void check_metrics(const Config& config, Problems& out) {
   if (config.metrics_cert.empty() != config.metrics_key.empty())
     out.add(out.subject_of(config.metrics_key.empty() ? "metrics-cert" : "metrics-key") + " is given without --" +
             (config.metrics_key.empty() ? "metrics-key" : "metrics-cert") + ": pass both, or none of them.");
-  if (rendezvous::is_loopback(config.metrics_place->host) || !config.metrics_token_file.empty()) return;
+  if (!config.metrics_place || rendezvous::is_loopback(config.metrics_place->host) ||
+      !config.metrics_token_file.empty())
+    return;
   out.add(out.subject_of("metrics-address") + " is at " + config.metrics_place->host +
           ", which other machines reach, without a token: pass --metrics-token-file FILE (ddprun --make-token prints "
           "one), or the port alone.");

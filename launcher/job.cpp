@@ -315,11 +315,11 @@ agent::AgentOptions job_options(const Config& config, const Machine& machine, co
   options.allow_chaos = config.allow_chaos;
   options.watch_stragglers = config.stragglers != rendezvous::StragglerPolicy::off;
   options.version = DDPRUN_VERSION;
-  if (config.metrics_place)
-    options.metrics =
-        agent::MetricsOptions{config.metrics_place->host, static_cast<std::uint16_t>(*config.metrics_place->port),
-                              config.metrics_token,       config.page,
-                              config.metrics_cert,        config.metrics_key};
+  const Endpoint any_port{kLoopback, 0};
+  if (const Endpoint& place = config.metrics_place.value_or(any_port); config.metrics_place || config.page)
+    options.metrics = agent::MetricsOptions{place.host,           static_cast<std::uint16_t>(*place.port),
+                                            config.metrics_token, config.page,
+                                            config.metrics_cert,  config.metrics_key};
   options.otlp = otlp_options(config.otlp, host.environment);
   options.kubeflow = kubeflow_options(host.environment);
   options.folders = folders_written(config);

@@ -532,9 +532,9 @@ constexpr Option kOptions[] = {
          .more = "As Authorization: Bearer TOKEN, for all but /healthz and /readyz. An address that other machines "
                  "reach needs it. It crosses the network as it is, so let it be another one than the job's; "
                  "--make-token prints one."}),
-    row(kReports, "page", "", "serve a page of the running job at /, for browsers; needs --metrics",
-        at<&Config::page>(),
-        {.more = "It needs nothing from outside. With --metrics-token-file it asks for the token."}),
+    row(kReports, "page", "", "serve a page of the running job, for browsers, and say where", at<&Config::page>(),
+        {.more = "At / of the port of --metrics, or of any free one for this machine alone. It needs nothing from "
+                 "outside. With --metrics-token-file it asks for the token."}),
     row(kReports, "allow-chaos", "", "let ddprun chaos kill and slow workers, and cut nodes off",
         at<&Config::allow_chaos>(), {.more = "For a job that is to be tested. Without it such acts are refused."}),
     row(kReports, "metrics-cert", "FILE", "answer over https, with this certificate chain", at<&Config::metrics_cert>(),
@@ -581,9 +581,9 @@ constexpr Option kOptions[] = {
     row(kItself, "make-token", "", "print a new token for --token-file"),
     row(kItself, "print-completion", "SHELL", "print the completion of ddprun for bash, zsh or tcsh", {check_choice},
         {.choices = "bash|zsh|tcsh", .synonyms = "completion,shell-completion"}),
-    row(kItself, "help", "GROUP", "the options most needed, or all of a group", {},
+    row(kItself, "help", "GROUP", "the options most needed, those of a group, one, or all", {},
         {.letter = 'h',
-         .choices = "workers|job|hosts|access|restarts|stopping|preemption|logs|reports|ddprun|torchrun",
+         .choices = "workers|job|hosts|access|restarts|stopping|preemption|logs|reports|ddprun|torchrun|all",
          .value_optional = true}),
     row(kItself, "version", "", "print ddprun's version", {}, {.letter = 'V'}),
     // Without effect

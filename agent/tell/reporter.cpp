@@ -20,6 +20,7 @@
 #include "agent/process/regular_file.h"
 #include "rendezvous/base/spelling.h"
 #include "rendezvous/coordination/ledger.h"
+#include "rendezvous/peer/loopback.h"
 
 namespace ddprun::agent {
 namespace {
@@ -96,10 +97,12 @@ void Reporter::logs_are_in(const std::filesystem::path& folder) {
   if (!folder.empty()) pipes_.print("ddprun: the workers' logs are in " + folder.string() + "\n");
 }
 
-void Reporter::metrics_are_at(bool https, const std::string& address, std::uint16_t port) {
-  const std::string host = address.find(':') == std::string::npos ? address : "[" + address + "]";
-  pipes_.print(std::string("ddprun: metrics are at ") + (https ? "https://" : "http://") + host + ":" +
-               std::to_string(port) + "/metrics\n");
+void Reporter::serves_http(const MetricsOptions& options, std::uint16_t port) {
+  const std::string& address = options.address;
+  const bool here = options.page && rendezvous::is_loopback(address);  // "localhost" is what people know
+  const std::string host = here ? "localhost" : address.find(':') == std::string::npos ? address : "[" + address + "]";
+  const std::string place = (options.certificate.empty() ? "http://" : "https://") + host + ":" + std::to_string(port);
+  pipes_.print(options.page ? "ddprun: page: " + place + "/\n" : "ddprun: metrics are at " + place + "/metrics\n");
 }
 
 void Reporter::error_files_are_in(const std::filesystem::path& folder) {

@@ -340,8 +340,10 @@ TEST_CASE("a browser shows the job, a restart, the loss of its agent, and its re
   CHECK(ended == exited(0));
 }
 
-TEST_CASE("a page without a port for it is refused", "[page]") {
-  const Ended ended = run({ddprun_program(), "--page", "--no-python", "true"}, kLimit);
-  CHECK(ended.code == 2);
-  CHECK(ended.err.find("--page is given without --metrics") != std::string::npos);
+TEST_CASE("a page without a port for it takes a free one, and its address is said", "[page]") {
+  Command job({ddprun_program(), "--page", "--no-python", "sleep", "60"});
+  const auto port = job.wait_for_output("ddprun: page: http://localhost:([0-9]+)/\n", kLimit);
+  CHECK(is_200(get(std::stoi(port[1]), "/")));
+  job.kill(SIGTERM);
+  CHECK(job.wait_exit(kLimit) == exited(143));
 }

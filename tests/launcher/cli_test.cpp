@@ -280,6 +280,13 @@ TEST_CASE("option --help and --version answer, also beside mistakes and without 
   CHECK(command_line({"--help", "logs"}).answer.starts_with("logs: "));
   CHECK(command_line({"--help=stop"}).answer.starts_with("stopping: "));
   CHECK(command_line({"train", "--help"}).answer.empty());
+  CHECK(command_line({"--help", "nnodes"}).answer.starts_with("  --nnodes"));
+  const std::string all = command_line({"--help=all"}).answer;
+  for (const char* group : {"workers: ", "\nlogs: ", "\ntorchrun: "}) CHECK(all.find(group) != std::string::npos);
+  const CommandLine unknown = command_line({"--help", "restats", "--bogus"});
+  CHECK(unknown.answer.empty());
+  CHECK(unknown.mistakes == std::vector<std::string>{"--help is 'restats', which is no group of options and no option. "
+                                                     "Did you mean 'restarts'? ddprun --help lists the groups."});
 }
 
 TEST_CASE("a token comes in a file or in DDPRUN_TOKEN, and both may hold the same", "[cli]") {

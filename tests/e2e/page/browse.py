@@ -54,7 +54,7 @@ class Job:
     @property
     def port(self):
         if not self.found_port:
-            found = eventually("the port", lambda: re.search("metrics are at http://[^ ]*:([0-9]+)/", self.said()))
+            found = eventually("the port", lambda: re.search("page: http://localhost:([0-9]+)/", self.said()))
             self.found_port = int(found[1])
         return self.found_port
 
