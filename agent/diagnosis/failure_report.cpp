@@ -140,7 +140,9 @@ std::string when_in_words(const FailureReport& report) {
 
 // `explained`: another line says why it could not be started.
 std::string who_and_how(const rendezvous::Failure& failure, bool explained) {
-  return "rank " + std::to_string(failure.rank) + " (local rank " + std::to_string(failure.local_rank) + ") " +
+  const bool told = failure.local_rank == failure.rank;  // as on one node
+  return "rank " + std::to_string(failure.rank) +
+         (told ? " " : " (local rank " + std::to_string(failure.local_rank) + ") ") +
          (failure.status.start_error && explained ? "could not be started" : in_words(failure));
 }
 

@@ -37,7 +37,7 @@ struct FailureReport {
   bool is_shown = false;                     // its last lines are on the console already
 };
 
-// "rank 2 (local rank 2) was killed by SIGKILL, 3.2 s into round 1"
+// "rank 2 was killed by SIGKILL, 3.2 s into round 1"
 std::string headline(const rendezvous::Failure& failure, std::chrono::nanoseconds into_round);
 // Several lines, the first one the headline, each ended by '\n'. Three at most of workers that could not begin, for all
 // of them.

@@ -185,7 +185,7 @@ TEST_CASE(
   const Ended end = run({ddprun_program(), "--nproc-per-node=2", "--max-restarts=0", "--stop-grace=100", "script.py"},
                         kLimit, {.cwd = folder.path()});
   CHECK(end == exited(1));
-  CHECK(has(end.err, "rank 1 (local rank 1) exited with code 5"));
+  CHECK(has(end.err, "rank 1 exited with code 5"));
 }
 
 TEST_CASE("a copy of the channel's file says what its watch() needs where it does not find it", "[channel][fast]") {

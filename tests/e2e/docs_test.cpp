@@ -1,4 +1,8 @@
 // The pages of docs/ for people who train: each command in them runs, and prints what the page shows.
+#include <algorithm>
+#include <regex>
+#include <sstream>
+
 #include "tests/e2e/doc_page.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/hosts.h"
@@ -99,7 +103,71 @@ void check_page(const std::string& page) {
   run_blocks(page, blocks);
 }
 
+std::ptrdiff_t characters(const std::string& text) {
+  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });
+}
+
+// What of a terminal's output does not fit into 80 columns, or is there twice in a row.
+std::string untidy(const std::string& output) {
+  static const std::regex kControl("\x1b\\[[0-9;?]*[A-Za-z]");
+  std::string out, before;
+  std::istringstream lines(std::regex_replace(output, kControl, ""));
+  for (std::string line; std::getline(lines, line);) {
+    while (!line.empty() && line.back() == '\r') line.pop_back();
+    std::istringstream drawn(line);
+    for (std::string text; std::getline(drawn, text, '\r');)
+      if (characters(text) > 80) out += "too wide: " + text + "\n";
+    if (!line.empty() && line == before) out += "twice: " + line + "\n";
+    before = line;
+  }
+  return out;
+}
+
 }  // namespace
+
+TEST_CASE("README's lines run one after the other in one folder, on a terminal of 80 columns", "[docs]") {
+  if (!hosts_or_skip()) return;
+  const TempFolder folder;
+  folder.write("your_script.py",
+               "import argparse, os, torch\n"
+               "parser = argparse.ArgumentParser()\n"
+               "parser.add_argument('--lr', type=float)\n"
+               "rate = parser.parse_args().lr\n"
+               "torch.distributed.init_process_group('gloo')\n"
+               "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1))\n"
+               "optimizer = torch.optim.SGD(model.parameters(), lr=rate)\n"
+               "for _ in range(20):\n"
+               "  model(torch.ones(4, 8)).sum().backward()\n"
+               "  optimizer.step()\n"
+               "print('rank', os.environ['RANK'], 'is done')\n"
+               "torch.distributed.destroy_process_group()\n");
+  // In a namespace of process ids, since pkill is for all; and it does not wait longer than it has to.
+  const std::string sooner =
+      "touch begun; sleep() { until [ \"$(find . -name '*.pt' -newer begun)\" ]; do command sleep 0.1; done; }\n";
+  const Hosts hosts(1);
+  std::string said;
+  int ran = 0;
+  for (const Block& block : blocks_of(read_file(source_folder() + "/README.md"))) {
+    if (block.language != "sh") continue;
+    INFO(words("README.md", block));
+    CommandOptions options = in_folder(folder);
+    options.terminal = true;
+    const std::string script =
+        sooner + script_of(std::regex_replace(block.text, std::regex("train 200 "), "train 40 "));
+    const Ended ended =
+        run(hosts.on(0, {"unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c", script}),
+            kBlockLimit, options);
+    INFO(ended.out);
+    CHECK(ended == exited(0));
+    CHECK(untidy(ended.out) == "");
+    said += ended.out;
+    ++ran;
+  }
+  CHECK(ran == 4);
+  for (const char* part : {"done: 10 epochs", "sampler", "rank 1 is done",
+                           "ddprun: page: http://localhost:", "restart 1 of 3", "done: 40 epochs", "done: 12 epochs"})
+    CHECK(has(said, part));
+}
 
 TEST_CASE("a page's blocks, their exit codes and their output are read as written", "[docs]") {
   const auto blocks = blocks_of("words\n```sh\na\n```\n\n```text\nb 1\n```\nmore\n```cpp x.cpp\n```\n");

@@ -79,11 +79,11 @@ TEST_CASE("the record of a job that failed says which rank and why, and ddprun r
   const Desk desk(shell_job_file("echo reason 1>&2; [ $RANK = 0 ] || exit 7; sleep 20"));
   const Ended ended = desk.ddprun({"run", "job.toml"});
   CHECK(ended == exited(1));
-  CHECK(has(ended.err, "rank 1 (local rank 1) exited with code 7"));
+  CHECK(has(ended.err, "rank 1 exited with code 7"));
   const json facts = desk.facts();
   CHECK(facts["state"] == "failed");
   CHECK(facts["first_failure"]["exit_code"] == 7);
-  CHECK(has(facts["reason"], "rank 1 (local rank 1) exited with code 7"));
+  CHECK(has(facts["reason"], "rank 1 exited with code 7"));
   CHECK(has(desk.ddprun({"list"}).out, "failed"));
 }
 

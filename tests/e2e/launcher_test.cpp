@@ -80,7 +80,7 @@ TEST_CASE("after a failure the whole group starts anew, with a fresh store on a 
   }
   CHECK(rounds == std::set<std::string>{"round 1 restarts 0", "round 2 restarts 1"});
   CHECK(ports.size() == 2);
-  CHECK(has(ended.err, "rank 1 (local rank 1) exited with code 9"));
+  CHECK(has(ended.err, "rank 1 exited with code 9"));
   CHECK(has(ended.err, " s into round 1; restart 1 of 3 (--max-restarts 0: none).\n"));
 }
 

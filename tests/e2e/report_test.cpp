@@ -63,7 +63,7 @@ TEST_CASE("the report names rank, host, time, end and last lines, and tells foll
                           kLimit, {.cwd = folder.path()});
   CHECK(ended == exited(1));
   const std::string report = ended.err.substr(ended.err.find("ddprun: the job failed"));
-  CHECK(has(report, "ddprun: the job failed: rank 1 (local rank 1) exited with code 7.\n"));
+  CHECK(has(report, "ddprun: the job failed: rank 1 exited with code 7.\n"));
   char host[256] = {};
   gethostname(host, sizeof host - 1);
   CHECK(has(report, std::string("  where:      ") + host + ", pid "));
@@ -197,7 +197,7 @@ TEST_CASE("a worker whose file timer runs out has failed, and the job restarts w
                                            timer_script("9")}),
           kLimit, {.env = {{"TORCHELASTIC_ENABLE_FILE_TIMER", "1"}}});
   CHECK(ended == exited(0));
-  CHECK(has(ended.err, "rank 1 (local rank 1) was killed by SIGKILL"));
+  CHECK(has(ended.err, "rank 1 was killed by SIGKILL"));
   std::set<std::string> pipes;
   for (const std::string& line : lines_of(ended.out)) pipes.insert(line);
   CHECK(pipes.size() == 2);
@@ -210,7 +210,7 @@ TEST_CASE("an expired timer is that worker's failure whatever its signal does, a
         run(once({"sh", "-c", timer_script("10", trap)}), kLimit, {.env = {{"TORCHELASTIC_ENABLE_FILE_TIMER", "1"}}});
     CHECK(ended == exited(1));
     const std::string report = unbroken(ended.err);
-    CHECK(has(report, "rank 0 (local rank 0) was killed by SIGUSR1."));
+    CHECK(has(report, "rank 0 was killed by SIGUSR1."));
     CHECK(has(report, "its timer 'step' expired after 0."));
     CHECK(has(report, "it was sent SIGUSR1"));
   }

@@ -29,8 +29,8 @@ def find_program():
     found = shutil.which("ddprun")
     if found:
         return found
-    raise NotFound("there is no program ddprun beside this Python or in PATH. Install it by `pip install ddprun`, or name "
-                   "it in DDPRUN_LAUNCHER.")
+    raise NotFound("there is no program ddprun beside this Python or in PATH. Install ddprun's wheel into this environment, "
+                   "or name the program in DDPRUN_LAUNCHER.")
 
 
 def options_meant(program, names):

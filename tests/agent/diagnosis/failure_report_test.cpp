@@ -156,5 +156,5 @@ TEST_CASE("workers that could not begin are three lines, for all that failed ali
   report.others.back().alike = false;
   CHECK(has(to_text(report), "ranks 0-1 exited with code 1: "));
   report.last_lines.clear();
-  CHECK(has(to_text(report), "rank 1 (local rank 1) exited with code 1.\n"));  // without a word: all that is known
+  CHECK(has(to_text(report), "rank 1 exited with code 1.\n"));  // without a word: all that is known
 }

@@ -162,7 +162,7 @@ class Failures(unittest.TestCase):
             os.kill(os.getpid(), signal.SIGKILL)
         error, _ = self.failed(dies)
         self.assertEqual(error.rank, 0)
-        self.assertIn("rank 0 (local rank 0) was killed by SIGKILL", str(error))
+        self.assertIn("rank 0 was killed by SIGKILL", str(error))
         self.assertIn("| last words", str(error))
         self.assertIsNone(error.exception)
 

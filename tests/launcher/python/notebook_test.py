@@ -145,7 +145,7 @@ class InOneKernel(unittest.TestCase):
                          "  File \"cell\", line 4, in f\n    raise ValueError('boom')\nValueError: boom")
         self.assertEqual(failed.shown, "")
         killed = self.run_cell("%%ddprun\nimport os\nos.kill(os.getpid(), 11)", "error").error
-        self.assertIn("rank 0 (local rank 0) was killed by SIGSEGV", killed)
+        self.assertIn("rank 0 was killed by SIGSEGV", killed)
         self.assertEqual(self.run_cell("%%ddprun\nprint('next')").shown, "next\n")
 
     def test_a_function_of_a_cell_that_fails_is_shown_with_its_lines(self):
