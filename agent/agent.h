@@ -50,6 +50,7 @@ class Agent {
   Contact::Hooks contact_hooks();
   Faults::Hooks fault_hooks();
   Desk::Hooks desk_hooks();
+  std::optional<std::vector<OutputEnd>> passed_ends(int round, const rendezvous::RankView& rank) const;
   std::optional<int> running_round() const { return supervision_.now().running_round(); }
   rendezvous::NodeId node() const { return contact_.coordination().node(); }
   void send(const rendezvous::FromAgent& message) { contact_.send(message); }

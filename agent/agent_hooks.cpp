@@ -223,7 +223,17 @@ Desk::Hooks Agent::desk_hooks() {
            [this](int local_rank) { return watches_.use().use(local_rank); },
            [this](std::vector<pid_t> pids, Duration limit, AsyncStacks::OnTaken taken) {
              watches_.hangs().take_stacks(std::move(pids), limit, std::move(taken));
-           }}};
+           }},
+          [this](int round, const rendezvous::RankView& rank) { return passed_ends(round, rank); }};
+}
+
+std::optional<std::vector<OutputEnd>> Agent::passed_ends(int round, const rendezvous::RankView& rank) const {
+  const auto& seat = round_.seat();
+  if (!seat || seat->round != round || round_.workers().running(rank.rank - seat->first_rank) != rank.pid) return {};
+  std::vector<OutputEnd> out;
+  for (LogPipes::PassedEnd& end : pipes_.passed_ends(round, rank.rank))
+    out.push_back({end.is_stdout, Clock::now() - end.at, std::move(end.bytes)});
+  return out;
 }
 
 // A scheduler may signal every process of the job, and the workers before us.

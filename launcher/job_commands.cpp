@@ -26,6 +26,7 @@
 #include "launcher/machine.h"
 #include "launcher/search_context.h"
 #include "launcher/top_command.h"
+#include "launcher/view/terminal.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/print_line.h"
@@ -243,7 +244,7 @@ int show_facts(const JobWords& words) {
   if (words.json)
     print_text(stdout, json_text(describe_json(facts)));
   else
-    print_text(stdout, words.command == "status" ? status_text(facts) : describe_text(facts));
+    print_text(stdout, words.command == "status" ? status_text(facts, output_columns()) : describe_text(facts));
   return kSuccess;
 }
 

@@ -74,13 +74,13 @@ int requeues_of(const JobFacts& facts) {
   return facts.scheduler ? std::max(told, facts.scheduler->requeues) : told;
 }
 
-void add_status(const JobFacts& facts, KeyLines& lines) {
+void add_status(const JobFacts& facts, KeyLines& lines, std::size_t columns = kAnyWidth) {
   const json& status = facts.status;
   const auto code = exit_code_of(facts);
   const bool is_live = facts.live.is_object();
   lines.add("id", facts.id);
   if (is_live)
-    add_live(facts.live, lines);
+    add_live(facts.live, lines, columns);
   else
     lines.add("state", state_of(facts));
   if (!facts.has_record) return;
@@ -144,11 +144,11 @@ std::optional<int> exit_code_of(const JobFacts& facts) {
   return facts.scheduler ? facts.scheduler->exit_code : std::nullopt;
 }
 
-std::string status_text(const JobFacts& facts) {
+std::string status_text(const JobFacts& facts, std::size_t columns) {
   KeyLines lines(kStatusKeyWidth);
-  add_status(facts, lines);
+  add_status(facts, lines, columns);
   std::string out = lines.take();
-  const std::string ranks = facts.live.is_object() ? ranks_text(facts.live) : "";
+  const std::string ranks = facts.live.is_object() ? ranks_text(facts.live, columns) : "";
   return ranks.empty() ? out : out + "\n" + ranks;
 }
 

@@ -7,6 +7,7 @@
 
 #include "launcher/jobs/job_record.h"
 #include "launcher/jobs/places/place_state.h"
+#include "launcher/view/terminal_line.h"
 
 namespace ddprun::launcher {
 
@@ -35,7 +36,8 @@ std::string unclear_of(const JobFacts& facts);
 // Of an ended job, as a shell would see it; empty: not known.
 std::optional<int> exit_code_of(const JobFacts& facts);
 
-std::string status_text(const JobFacts& facts);    // lines "key: value"
+// Lines "key: value", and a table of ranks. `columns`: of the terminal, if there is one.
+std::string status_text(const JobFacts& facts, std::size_t columns = kAnyWidth);
 std::string describe_text(const JobFacts& facts);  // more of them
 nlohmann::json describe_json(const JobFacts& facts);
 std::string list_text(const std::vector<JobFacts>& jobs);  // a table

@@ -49,6 +49,7 @@ Desk::Desk(asio::io_context& io, DeskOptions options, Hooks hooks)
     : io_(io),
       options_(std::move(options)),
       view_(options_.push.host, std::move(hooks.view)),
+      last_output_(io, std::move(hooks.passed)),
       hooks_(std::move(hooks)),
       files_([this](const std::string& sentence) { hooks_.say(sentence); }, {.last_write_limit = Duration::zero()}),
       asked_stacks_(io),
@@ -76,7 +77,12 @@ void Desk::on_message(const rendezvous::TakeStacks& m) {
 }
 
 void Desk::on_message(const rendezvous::ReportStatus& m) {
-  if (const auto node = hooks_.node()) hooks_.send(rendezvous::NodeStatus{*node, m.asker, m.serial, view_.report()});
+  const auto send = [this, m](rendezvous::NodeReport report) {
+    if (const auto node = hooks_.node())
+      hooks_.send(rendezvous::NodeStatus{*node, m.asker, m.serial, std::move(report)});
+  };
+  if (!m.lines) return send(view_.report());
+  last_output_.add_to(view_.report(), send);
 }
 
 void Desk::open_http() {
@@ -101,14 +107,15 @@ std::optional<std::uint16_t> Desk::http_port() const { return http_ ? std::optio
 
 void Desk::start_page() {
   if (!options_.metrics || !options_.metrics->page) return;
-  page_.emplace(io_, *http_, [this](const TakeStatus& take) { ask_for_status(take); });
+  page_.emplace(io_, *http_,
+                [this](bool lines, const TakeStatus& take) { ask_for_status(lines && options_.metrics->token, take); });
   page_->start();
 }
 
 void Desk::on_request(const AgentSocket::Request& request, const AgentSocket::Reply& reply) {
   if (request.line == kAskStacks) return ask_for_stacks(reply);
   if (request.line == kAskStatus)
-    return ask_for_status([reply](const nlohmann::json& status) { reply(one_line(status)); });
+    return ask_for_status(/*lines=*/true, [reply](const nlohmann::json& status) { reply(one_line(status)); });
   if (request.line.starts_with(kAskAct)) return ask_for_act(request, reply);
   reply("");
 }
@@ -132,16 +139,25 @@ void Desk::ask_for_stacks(const AgentSocket::Reply& reply) {
 }
 
 // Without a coordinator a node still knows its own workers.
-void Desk::ask_for_status(const TakeStatus& take) {
-  const auto answer = [this, take](StatusAnswer status) {
+void Desk::ask_for_status(bool lines, const TakeStatus& take) {
+  const auto answer = [this, lines, take](StatusAnswer status) {
     add_self(status);
-    if (!status.job) status.nodes = {view_.report()};
+    if (!status.job) return tell_own_report(std::move(status), lines, take);
     take(to_json(status));
   };
   if (hooks_.state().over) return answer({.problem = "the job has ended here"});
   const auto node = hooks_.node();
   if (!node) return answer({.problem = kOutOfReach});
-  hooks_.send(rendezvous::StatusWanted{*node, asked_status_.begin(answer)});
+  hooks_.send(rendezvous::StatusWanted{*node, asked_status_.begin(answer), /*job_only=*/false, lines});
+}
+
+void Desk::tell_own_report(StatusAnswer answer, bool lines, const TakeStatus& take) {
+  auto tell = [answer = std::move(answer), take](rendezvous::NodeReport report) mutable {
+    answer.nodes = {std::move(report)};
+    take(to_json(answer));
+  };
+  if (!lines) return tell(view_.report());
+  last_output_.add_to(view_.report(), std::move(tell));
 }
 
 void Desk::add_self(StatusAnswer& answer) const {
@@ -165,7 +181,8 @@ void Desk::on_http(const HttpRequest& request, const HttpServer::Answer& answer)
       answer({.content_type = content_type(format), .body = metrics_text(values, format)});
     });
   if (request.path != "/status") return answer(http_line(404, "here are /metrics, /status, /healthz and /readyz"));
-  ask_for_status([answer](const nlohmann::json& status) {
+  // Without a token every user of this machine may ask, who may not read the workers' output.
+  ask_for_status(/*lines=*/at.token.has_value(), [answer](const nlohmann::json& status) {
     answer({.content_type = "application/json", .body = one_line(status)});
   });
 }

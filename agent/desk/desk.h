@@ -15,6 +15,7 @@
 
 #include "agent/desk/job_page.h"
 #include "agent/desk/job_pushes.h"
+#include "agent/desk/last_output.h"
 #include "agent/desk/metrics_options.h"
 #include "agent/desk/node_view.h"
 #include "agent/hang/hang_watch.h"
@@ -52,6 +53,7 @@ class Desk {
     std::function<void(JobMeasures&)> measure;  // adds what others here count
     std::function<void(const std::string& sentence)> say;
     NodeView::Hooks view;
+    LastOutput::Passed passed;
   };
   // Throws Error if the port of --metrics cannot be opened.
   Desk(asio::io_context& io, DeskOptions options, Hooks hooks);
@@ -91,7 +93,8 @@ class Desk {
   void open_http();
   void on_http(const HttpRequest& request, const HttpServer::Answer& answer);
   void ask_for_stacks(const AgentSocket::Reply& reply);
-  void ask_for_status(const TakeStatus& take);
+  void ask_for_status(bool lines, const TakeStatus& take);
+  void tell_own_report(StatusAnswer answer, bool lines, const TakeStatus& take);
   void ask_for_act(const AgentSocket::Request& request, const AgentSocket::Reply& reply);
   void add_self(StatusAnswer& answer) const;
   void collect_metrics(TakeMetrics take);
@@ -102,6 +105,7 @@ class Desk {
   asio::io_context& io_;
   const DeskOptions options_;
   const NodeView view_;
+  LastOutput last_output_;
   const Hooks hooks_;
   FileThread files_;  // reads certificates and tokens, which may be renewed
   const TimePoint started_ = Clock::now();

@@ -51,7 +51,8 @@ void JobPage::job_ended(const rendezvous::Outcome& outcome) {
 
 void JobPage::look() {
   asked_ = true;
-  ask_status_([this](const nlohmann::json& status) { tell(status); });
+  const bool seen = server_.streams() > 0 || !openers_.empty();
+  ask_status_(/*lines=*/seen, [this](const nlohmann::json& status) { tell(status); });
 }
 
 void JobPage::tell(const nlohmann::json& answered) {

@@ -24,8 +24,8 @@ HttpResponse page_document();
 
 class JobPage {
  public:
-  // Calls back with the job's status as JSON, now or later.
-  using AskStatus = std::function<void(const std::function<void(const nlohmann::json&)>&)>;
+  // Calls back with the job's status as JSON, now or later. `lines`: with the last lines of the workers' output.
+  using AskStatus = std::function<void(bool lines, const std::function<void(const nlohmann::json&)>&)>;
   // `server` answers the browsers, and must outlive it.
   JobPage(asio::io_context& io, HttpServer& server, AskStatus ask_status);
 

@@ -99,6 +99,14 @@ bool LineBuffer::wanted(std::string_view line) const {
                                          [&](const std::string& needle) { return line.find(needle) != kNone; });
 }
 
+// What is older goes when as much again has come: not with each line.
+void LastBytes::add(std::string_view bytes, TimePoint now) {
+  at_ = now;
+  if (bytes.size() >= kBytes) return void(bytes_ = bytes.substr(bytes.size() - kBytes));
+  bytes_ += bytes;
+  if (bytes_.size() > 2 * kBytes) bytes_.erase(0, bytes_.size() - kBytes);
+}
+
 void Tail::add(std::string_view bytes) {
   const std::string_view last = last_lines(bytes, kLines);
   if (last.size() < bytes.size()) {

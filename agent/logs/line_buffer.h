@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "rendezvous/base/time.h"
+
 namespace ddprun::agent {
 
 // Holds back the start of a line until its end arrives.
@@ -42,6 +44,19 @@ class LineBuffer {
   std::string held_;
   bool after_return_ = false;  // the line before ended with "\r"
   std::size_t shown_ = 0;      // this much of held_ has been shown early
+};
+
+// The last bytes of a stream, and when they came.
+class LastBytes {
+ public:
+  static constexpr std::size_t kBytes = 1024;  // at least, of a stream that has brought more
+  void add(std::string_view bytes, TimePoint now);
+  const std::string& bytes() const { return bytes_; }
+  TimePoint at() const { return at_; }
+
+ private:
+  std::string bytes_;
+  TimePoint at_ = {};
 };
 
 // The last lines of a stream, each cut at kLineMax bytes.

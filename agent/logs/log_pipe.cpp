@@ -71,6 +71,7 @@ struct LogPipes::State {
     LineBuffer file_lines = {};
     std::shared_ptr<LogFile> filtered = {};
     LineBuffer filtered_lines = {};
+    LastBytes newest = {};  // guarded by State::mutex
   };
   using StreamPtr = std::shared_ptr<Stream>;
 
@@ -227,9 +228,11 @@ struct LogPipes::State {
     kept.keep({stream->options.round, stream->options.rank}, stream->hold.release(), show, Clock::now());
   }
 
-  void remember(const Stream& stream, std::string_view bytes) {
-    if (!stream.options.remember_tail) return;
+  void remember(Stream& stream, std::string_view bytes) {
+    const TimePoint now = Clock::now();
     const std::lock_guard lock(mutex);
+    stream.newest.add(bytes, now);
+    if (!stream.options.remember_tail) return;
     remembered[{stream.options.round, stream.options.rank}].tail.add(bytes);
   }
 
@@ -431,6 +434,15 @@ std::vector<std::string> LogPipes::last_lines(int round, int rank) const {
   }
   if (!known.file.empty()) known.tail.add(read_file_(known.file, known.begin));
   return known.tail.lines();
+}
+
+std::vector<LogPipes::PassedEnd> LogPipes::passed_ends(int round, int rank) const {
+  std::vector<PassedEnd> out;
+  const std::lock_guard lock(state_->mutex);
+  for (const State::StreamPtr& stream : state_->streams)
+    if (stream->options.round == round && stream->options.rank == rank)
+      out.push_back({stream->options.is_stdout, stream->newest.at(), stream->newest.bytes()});
+  return out;
 }
 
 void LogPipes::await_end(int round, int rank, std::chrono::milliseconds limit) const {

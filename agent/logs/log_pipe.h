@@ -23,6 +23,7 @@ namespace ddprun::agent {
 struct LogStream {
   int round = 0;
   int rank = 0;
+  bool is_stdout = false;    // else stderr
   int console_fd = -1;       // 1 or 2; -1: not shown
   bool whole_lines = false;  // several workers share the console: lines are never mixed
   LinePrefix prefix = {};    // of each line in the filtered file and, if `prefixed`, on the console
@@ -57,6 +58,13 @@ class LogPipes {
   void read_files_by(std::function<std::string(const std::filesystem::path&, std::uintmax_t begin)> read) {
     read_file_ = std::move(read);
   }
+  // The end of what these streams have brought, of those that are open and pass through us.
+  struct PassedEnd {
+    bool is_stdout = false;
+    TimePoint at = {};
+    std::string bytes = {};  // empty: nothing yet
+  };
+  std::vector<PassedEnd> passed_ends(int round, int rank) const;
   // Waits until all its writers have closed it, so that last_lines() is final; at most `limit`: a descendant may keep
   // it open.
   void await_end(int round, int rank, std::chrono::milliseconds limit) const;

@@ -120,6 +120,7 @@ Fd WorkerStreams::open_stream(const WorkerPlace& worker, Wanted wanted, std::fil
 LogStream WorkerStreams::through_us(const WorkerPlace& worker, const Wanted& wanted, const StreamPlan& plan) const {
   const bool out = wanted.stream == kStdout;
   LogStream stream{worker.round, worker.rank};
+  stream.is_stdout = out;
   if (plan.console) stream.console_fd = out ? 1 : 2;
   stream.whole_lines = plan.prefixed || !wanted.alone;
   if (plan.prefixed || plan.filtered) stream.prefix = prefix_of(worker);

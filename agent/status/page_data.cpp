@@ -69,6 +69,11 @@ std::string page_key(json status) {
     *time = time->value("useful_share", json());
   if (const auto awaited = status.find("waits_for"); awaited != status.end() && awaited->is_object())
     awaited->erase("text");
+  const auto without_age = [](json& of) {
+    if (const auto line = of.find("last_output"); line != of.end() && line->is_object()) line->erase("age_seconds");
+  };
+  without_age(status);
+  for (json& rank : status["ranks"]) without_age(rank);
   for (json& rank : status["ranks"])
     for (const char* age : {"age_seconds", "snapshot_age_seconds", "wait_seconds", "memory_bytes", "processors"})
       rank.erase(age);

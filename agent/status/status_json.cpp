@@ -8,7 +8,9 @@ namespace {
 
 using nlohmann::json;
 using rendezvous::JobView;
+using rendezvous::NodeReport;
 using rendezvous::NodeView;
+using rendezvous::OutputLine;
 using rendezvous::RankView;
 
 constexpr double kMilli = 1e3, kPercent = 100;
@@ -39,7 +41,15 @@ json json_of(const NodeView& node) {
           {"reason", node.why}};
 }
 
-json json_of(const RankView& rank, const rendezvous::NodeReport& node) {
+json json_of(const OutputLine& line) { return {{"line", line.text}, {"age_seconds", seconds(line.age)}}; }
+
+json own_output_of(const RankView& rank, const NodeReport& node) {
+  const auto own = std::find_if(node.last_lines.begin(), node.last_lines.end(),
+                                [&](const OutputLine& line) { return line.rank == rank.rank; });
+  return own == node.last_lines.end() ? json() : json_of(*own);
+}
+
+json json_of(const RankView& rank, const NodeReport& node) {
   return {{"rank", rank.rank},
           {"node", node.name},
           {"group_rank", node.group_rank},
@@ -61,7 +71,25 @@ json json_of(const RankView& rank, const rendezvous::NodeReport& node) {
           {"pid", rank.pid == 0 ? json() : json(rank.pid)},
           {"stopped", rank.stopped},
           {"paused", rank.paused},
-          {"held", rank.held}};
+          {"held", rank.held},
+          {"last_output", own_output_of(rank, node)}};
+}
+
+// The newest one of all nodes.
+json last_output_of(const std::vector<NodeReport>& nodes) {
+  const OutputLine* newest = nullptr;
+  const NodeReport* its_node = nullptr;
+  for (const NodeReport& node : nodes)
+    for (const OutputLine& line : node.last_lines) {
+      if (newest && newest->age <= line.age) continue;
+      newest = &line;
+      its_node = &node;
+    }
+  if (!newest) return {};
+  json out = json_of(*newest);
+  out["rank"] = newest->rank == rendezvous::kSeveralRanks ? json() : json(newest->rank);
+  out["node"] = its_node->name;
+  return out;
 }
 
 json restarts_of(const JobView& job) {
@@ -130,6 +158,7 @@ json to_json(const StatusAnswer& answer) {
   out["snapshot_step"] = or_null(summary.snapshot_step);
   out["snapshot_age_seconds"] = summary.snapshot_age ? json(seconds(*summary.snapshot_age)) : json();
   out["snapshot_bytes"] = or_null(summary.snapshot_bytes);
+  out["last_output"] = last_output_of(answer.nodes);
   out["waits_for"] = {
       {"ranks", summary.awaited.ranks}, {"nodes", summary.awaited.nodes}, {"text", summary.awaited.text}};
   out["time"] = summary.account ? time_of(*summary.account, summary.is_silent.value_or(false)) : json();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "launcher/view/terminal_line.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {
@@ -11,6 +12,10 @@ void KeyLines::add(const std::string& key, const std::string& value) {
   std::string line = key + ":";
   line.resize(std::max(width_, line.size() + 1), ' ');
   text_ += line + visible(value) + "\n";
+}
+
+void KeyLines::add_cut(const std::string& key, const std::string& value, std::size_t columns) {
+  add(key, terminal_line(value, columns > width_ ? columns - width_ : 0));
 }
 
 void KeyLines::add_block(const std::string& key, const std::string& value) {

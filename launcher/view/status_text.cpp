@@ -7,6 +7,7 @@
 
 #include "launcher/view/table.h"
 #include "launcher/view/units.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -127,13 +128,52 @@ std::string silent_text(const json& names) {
   return out;
 }
 
+bool on_several_nodes(const json& ranks) {
+  return std::any_of(ranks.begin(), ranks.end(), [&](const json& rank) { return rank["node"] != ranks[0]["node"]; });
+}
+
+// Of whom the line is, where that is not clear.
+std::string writer_text(const json& line, const json& ranks) {
+  std::string out;
+  if (ranks.size() > 1 && line["rank"].is_number()) out += " rank " + line["rank"].dump();
+  if (on_several_nodes(ranks)) out += " on " + line["node"].get<std::string>();
+  return out.empty() ? "" : "," + out;
+}
+
+std::string age_and_line(const json& line, const std::string& writer) {
+  return duration_text(line["age_seconds"]) + " ago" + writer + ": " + line["line"].get<std::string>();
+}
+
+// Of what this version or an older one has answered.
+json last_output_of(const json& of) { return of.value("last_output", json()); }
+
+// With one line the job's has been enough.
+bool shows_lines(const json& live) {
+  const auto known = [](const json& rank) { return last_output_of(rank).is_object(); };
+  return live["step"].is_null() && std::count_if(live["ranks"].begin(), live["ranks"].end(), known) > 1;
+}
+
+std::string cut_lines(const std::string& text, std::size_t columns) {
+  std::string out;
+  for (const std::string& line : split(text.substr(0, text.size() - 1), '\n'))
+    out += terminal_line(line, columns) + "\n";
+  return out;
+}
+
 }  // namespace
 
-void add_live(const json& live, KeyLines& lines) {
+std::string last_line_text(const json& live) {
+  const json line = last_output_of(live);
+  if (!line.is_object() || !live["step"].is_null()) return {};
+  return age_and_line(line, writer_text(line, live["ranks"]));
+}
+
+void add_live(const json& live, KeyLines& lines, std::size_t columns) {
   lines.add("state", state_text(live));
   if (live.contains("nodes")) lines.add("nodes", nodes_text(live["nodes"]));
   lines.add("activity", live["activity"]);
   lines.add("step", step_text(live));
+  lines.add_cut("last line", last_line_text(live), columns);
   lines.add("snapshot", snapshot_text(live));
   if (live.contains("restarts")) lines.add("restarts", restarts_text(live["restarts"]));
   if (live.contains("time") && live["time"].is_object()) lines.add("useful", time_text(live["time"]));
@@ -142,16 +182,21 @@ void add_live(const json& live, KeyLines& lines) {
   lines.add("no answer", silent_text(live["silent_nodes"]));
 }
 
-std::string ranks_text(const json& live) {
+std::string ranks_text(const json& live, std::size_t columns) {
   const json& ranks = live["ranks"];
   if (ranks.empty()) return "";
   std::vector<std::vector<std::string>> rows{{"RANK", "NODE", "DOES", "SINCE", "STEP", "CPU", "MEMORY"}};
+  const bool with_lines = shows_lines(live);
+  if (with_lines) rows[0].push_back("LAST LINE");
   for (const json& rank : ranks) {
     if (rows.size() > kRanksShown) break;
     rows.push_back({rank["rank"].dump(), rank["node"], does_text(rank), duration_text(rank["age_seconds"]),
                     number_text(rank["step"]), processors_text(rank), bytes_text(rank["memory_bytes"])});
+    const json line = last_output_of(rank);
+    if (with_lines) rows.back().push_back(line.is_object() ? age_and_line(line, "") : "-");
   }
   std::string out = table_text(rows);
+  if (with_lines) out = cut_lines(out, columns);
   if (ranks.size() > kRanksShown)
     out += "... and " + std::to_string(ranks.size() - kRanksShown) + " more: ddprun status --json\n";
   return out;

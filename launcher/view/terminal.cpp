@@ -77,4 +77,9 @@ std::string Terminal::typed(std::chrono::milliseconds within, bool& ended) {
   return got > 0 ? std::string(bytes.data(), static_cast<std::size_t>(got)) : "";
 }
 
+std::size_t output_columns() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0 ? size.ws_col : kAnyWidth;
+}
+
 }  // namespace ddprun::launcher

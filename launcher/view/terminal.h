@@ -5,6 +5,7 @@
 #include <chrono>
 #include <string>
 
+#include "launcher/view/terminal_line.h"
 #include "launcher/view/top_view.h"
 
 namespace ddprun::launcher {
@@ -26,5 +27,8 @@ class Terminal {
  private:
   termios before_{};
 };
+
+// Of stdout; kAnyWidth if that is no terminal.
+std::size_t output_columns();
 
 }  // namespace ddprun::launcher

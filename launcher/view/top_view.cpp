@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcher/view/status_text.h"
+#include "launcher/view/terminal_line.h"
 #include "launcher/view/units.h"
 #include "rendezvous/base/spelling.h"
 
@@ -14,21 +16,6 @@ using nlohmann::json;
 constexpr double kAll = 100;  // percent
 constexpr std::size_t kKeysRows = 1, kOpenRanksMax = 16;
 constexpr const char* kHeadings = "RANK    DOES             STEP   LAG   SINCE   MEMORY  LOAD  COMP  WAIT  SLOW";
-
-// A character has a first byte, and others that begin with the bits 10.
-bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
-
-// A line for a terminal: what comes from other machines cannot act on it.
-std::string line_of(const std::string& shown, std::size_t columns) {
-  const std::string text = visible(shown);
-  std::size_t characters = 0, last = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (!begins_character(text[i])) continue;
-    if (++characters > columns) return text.substr(0, last) + ">";
-    last = i;
-  }
-  return text;
-}
 
 std::string activity_text(const json& rank) {
   if (rank["paused"] == true) return "paused";
@@ -171,16 +158,18 @@ std::string TopView::rank_text(const json& rank) const {
 }
 
 std::string TopView::text_of(const Row& row, std::size_t columns) const {
-  return line_of(row.rank ? rank_text(*row.rank) : node_text(row.node), columns);
+  return terminal_line(row.rank ? rank_text(*row.rank) : node_text(row.node), columns);
 }
 
-std::string TopView::waits_text() const {
+std::string TopView::remark_text() const {
   const std::string text = live_["waits_for"]["text"];
-  return text.empty() ? "" : "waits for: " + text;
+  if (!text.empty()) return "waits for: " + text;
+  const std::string line = last_line_text(live_);
+  return line.empty() ? "" : "last line: " + line;
 }
 
 std::vector<std::string> TopView::head(std::size_t columns) const {
-  if (!live_.is_object()) return {line_of(problem_.empty() ? "asking the job ..." : problem_, columns)};
+  if (!live_.is_object()) return {terminal_line(problem_.empty() ? "asking the job ..." : problem_, columns)};
   const auto field = [&](const char* name) { return live_.contains(name) ? live_[name] : json(); };
   const std::string state = live_["state"] == "unknown"
                                 ? live_["problem"].get<std::string>()
@@ -201,8 +190,8 @@ std::vector<std::string> TopView::head(std::size_t columns) const {
     second += "  restarts: " + live_["restarts"]["charged"].dump() + " of " + live_["restarts"]["limit"].dump();
   if (field("snapshot_age_seconds").is_number())
     second += "  snapshot: " + duration_text(live_["snapshot_age_seconds"]) + " ago";
-  return {line_of(first, columns), line_of(second, columns), line_of(waits_text(), columns),
-          line_of(kHeadings, columns)};
+  return {terminal_line(first, columns), terminal_line(second, columns), terminal_line(remark_text(), columns),
+          terminal_line(kHeadings, columns)};
 }
 
 std::string TopView::keys_text() const {
@@ -305,7 +294,7 @@ TopView::Frame TopView::frame(Size size) const {
   const std::size_t page = body_rows(size);
   if (shows_text_) {
     for (std::size_t i = text_top_; i < std::min(text_.size(), text_top_ + page); ++i)
-      out.lines.push_back(line_of(text_[i], size.columns));
+      out.lines.push_back(terminal_line(text_[i], size.columns));
   } else {
     out.lines = head(size.columns);
     const std::vector<Row> all = rows();
@@ -316,7 +305,7 @@ TopView::Frame TopView::frame(Size size) const {
     }
   }
   out.lines.resize(size.rows > kKeysRows ? size.rows - kKeysRows : 0);
-  out.lines.push_back(line_of(keys_text(), size.columns));
+  out.lines.push_back(terminal_line(keys_text(), size.columns));
   return out;
 }
 

@@ -73,7 +73,7 @@ class TopView {
   std::string node_text(const Node& node) const;
   std::string rank_text(const nlohmann::json& rank) const;
   std::vector<std::string> head(std::size_t columns) const;
-  std::string waits_text() const;
+  std::string remark_text() const;  // whom the job waits for, or what it has printed last
   std::string keys_text() const;
   std::size_t body_rows(Size size) const;
   std::size_t line_count() const;

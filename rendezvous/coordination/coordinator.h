@@ -112,6 +112,7 @@ struct StatusWanted {  // of the job and all workers of the round, for somebody 
   NodeId node = 0;
   int serial = 0;         // the agent's own
   bool job_only = false;  // not of the workers
+  bool lines = false;     // with the last lines of the workers' output
 };
 struct NodeStatus {
   NodeId node = 0;
@@ -211,6 +212,7 @@ struct JobStatus {
 struct ReportStatus {  // to the agents of the round: NodeStatus
   NodeId asker = 0;
   int serial = 0;
+  bool lines = false;  // with the last lines of the workers' output
 };
 // To the agent that asked: of one node.
 struct StatusOfNode {

@@ -86,7 +86,7 @@ JobView Coordinator::view(TimePoint now) const {
 Coordinator::Orders Coordinator::handle(const StatusWanted& message, TimePoint now) {
   Orders orders{JobStatus{message.node, message.serial, view(now)}};
   if (!message.job_only && std::holds_alternative<Active>(state_))
-    orders.push_back(ReportStatus{message.node, message.serial});
+    orders.push_back(ReportStatus{message.node, message.serial, message.lines});
   return orders;
 }
 

@@ -97,6 +97,17 @@ struct RankView {
   friend bool operator==(const RankView&, const RankView&) = default;
 };
 
+// The last line of what a worker has printed.
+constexpr std::size_t kOutputLineMax = 200, kOutputLinesMax = 16;  // bytes; lines of a node that has more: one
+constexpr int kSeveralRanks = -1;                                  // they write one file
+struct OutputLine {
+  int rank = kSeveralRanks;
+  Duration age = {};
+  std::string text = {};
+
+  friend bool operator==(const OutputLine&, const OutputLine&) = default;
+};
+
 // By an agent, of its node.
 struct NodeReport {
   int round = 0;
@@ -104,8 +115,9 @@ struct NodeReport {
   std::string name = {};
   std::uint64_t step_us = 0;  // the median of the last steps, in microseconds; 0: not known
   std::vector<RankView> ranks = {};
-  std::optional<RoundSpent> spent = {};  // of the round so far
-  std::uint64_t declined_fault = 0;      // Fault::id of the last one that it was to suffer and did not
+  std::optional<RoundSpent> spent = {};     // of the round so far
+  std::uint64_t declined_fault = 0;         // Fault::id of the last one that it was to suffer and did not
+  std::vector<OutputLine> last_lines = {};  // the newest first
 
   friend bool operator==(const NodeReport&, const NodeReport&) = default;
 };

@@ -453,6 +453,12 @@ void fields(auto& a, Is<RankView> auto& m) {
   a.unless_default("held", m.held, kNameMax);
 }
 
+void fields(auto& a, Is<OutputLine> auto& m) {  // a row
+  a("rank", m.rank, Range{kSeveralRanks, kRanksMax});
+  a.long_milliseconds("age_ms", m.age);
+  a("text", m.text, kOutputLineMax);
+}
+
 void fields(auto& a, Is<NodeReport> auto& m) {
   a("round", m.round, Range{0, kRoundsMax});
   a("group_rank", m.group_rank, kRank);
@@ -461,6 +467,8 @@ void fields(auto& a, Is<NodeReport> auto& m) {
   a("ranks", m.ranks);
   a("spent", m.spent);
   a.unless_default("declined_fault", m.declined_fault);
+  if (a.continues_with("last_lines", !m.last_lines.empty()))
+    a.rows("last_lines", m.last_lines, "a last line is not a list of three");
 }
 
 void fields(auto& a, Is<Fault> auto& m) {
@@ -560,6 +568,7 @@ constexpr auto kStatusWanted = message<StatusWanted>("status-wanted", [](auto& a
   a.sender(m.node);
   a("serial", m.serial, kCount);
   a("job_only", m.job_only);
+  a.unless_default("lines", m.lines);
 });
 constexpr auto kNodeStatus = message<NodeStatus>("status", [](auto& a, auto& m) {
   a.sender(m.node);
@@ -680,6 +689,7 @@ constexpr auto kJobStatus = message<JobStatus>("job-status", [](auto& a, auto& m
 constexpr auto kReportStatus = message<ReportStatus>("report-status", [](auto& a, auto& m) {
   a("asker", m.asker);
   a("serial", m.serial, kCount);
+  a.unless_default("lines", m.lines);
 });
 constexpr auto kStatusOfNode = message<StatusOfNode>("status-of-node", [](auto& a, auto& m) {
   a("serial", m.serial, kCount);

@@ -313,3 +313,41 @@ wait
             "(of user 65534).\nby root: 2\n"));
   CHECK(has(ended.out, "the only one: 0\n"));
 }
+
+TEST_CASE("of a script that reports nothing the last line is told where its output is a file, and a pipe is left alone",
+          "[status][sanitized]") {
+  const TempFolder folder;
+  const std::string out = folder / "out.txt";
+  const std::string script = "echo epoch 1; printf 'epoch 2: 10%%\\repoch 2: 20%%'; exec sleep 1000";
+  Command job({"sh", "-c", "echo before > \"$0\"; exec \"$@\" >> \"$0\"", out, ddprun_program(), "--rdzv-id=prints",
+               "--nproc-per-node=2", "--no-python", "sh", "-c", script});
+  const json now = live_when("prints", [](const json& one) {
+    return one["last_output"].is_object() && one["last_output"]["line"] == "epoch 2: 20%";
+  });
+  CHECK(now["last_output"]["rank"].is_null());  // both write it
+  CHECK(now["last_output"]["age_seconds"] >= 0);
+  CHECK(now["ranks"][0]["last_output"].is_null());
+  const Ended text = run({ddprun_program(), "status", "prints"}, kLimit);
+  CHECK_THAT(text.out, Matches("[\\s\\S]*\nlast line:  [^\n]* ago: epoch 2: 20%\n[\\s\\S]*"));
+  CHECK(has(run({ddprun_program(), "top", "prints"}, kLimit).out, "\nlast line: "));
+  job.kill(SIGTERM);
+  job.wait_exit(kLimit);
+
+  Command piped({ddprun_program(), "--rdzv-id=pipes", "--no-python", "sh", "-c", "echo epoch 1; exec sleep 1000"});
+  piped.wait_for_output("epoch 1", kLimit);
+  const json nothing = live_when("pipes", [](const json& one) { return one.value("state", "") == "running"; });
+  CHECK(nothing["last_output"].is_null());
+  CHECK_FALSE(has(run({ddprun_program(), "status", "pipes"}, kLimit).out, "last line"));
+  piped.kill(SIGTERM);
+  piped.wait_exit(kLimit);
+
+  Command kept({ddprun_program(), "--rdzv-id=kept", "--nproc-per-node=2", "--tee=3", "--log-dir=" + (folder / "logs"),
+                "--no-python", "sh", "-c", "echo epoch 1 of $RANK; exec sleep 1000"});
+  live_when("kept", [](const json& one) {
+    const json& ranks = one["ranks"];
+    return ranks.size() == 2 && ranks[1]["last_output"].is_object() && ranks[0]["last_output"].is_object() &&
+           ranks[1]["last_output"]["line"] == "epoch 1 of 1";
+  });
+  CHECK_THAT(run({ddprun_program(), "status", "kept"}, kLimit).out,
+             Matches("[\\s\\S]*MEMORY +LAST LINE\n0 [^\n]* ago: epoch 1 of 0\n[\\s\\S]*"));
+}

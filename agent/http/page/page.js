@@ -170,6 +170,9 @@
     if (known(restarts.charged)) add('Restarts', restarts.charged + ' of ' + restarts.limit + (byCause.length ? ' (' + byCause.join(', ') + ')' : ''));
     if (known(status.starts)) add('Starts of the job', String(status.starts));
     if (status.answered_by) add('Told by', status.answered_by);
+    const line = status.last_output;
+    if (line && !known(status.step)) add('Last line of output', 'at ' + clock(shown.now - 1000 * line.age_seconds) +
+      (known(line.rank) && status.ranks.length > 1 ? ', rank ' + line.rank : '') + ((status.nodes || []).length > 1 ? ' on ' + line.node : '') + ': ' + line.line, true);
     if (status.waits_for && status.waits_for.text) add('Waits for', status.waits_for.text, true);
     at('now').replaceChildren(...list);
   }

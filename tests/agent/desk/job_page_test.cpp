@@ -29,9 +29,13 @@ struct Rig {
   asio::io_context io;
   std::vector<std::function<void(const nlohmann::json&)>> asked;
   Words opened;
+  bool asked_for_lines = false;
   HttpServer server{io, open_listener("127.0.0.1", 0),
                     [this](const HttpRequest&, const HttpServer::Answer& answer) { page.open(answer); }};
-  JobPage page{io, server, [this](const auto& take) { asked.push_back(take); }};
+  JobPage page{io, server, [this](bool lines, const auto& take) {
+                 asked.push_back(take);
+                 asked_for_lines = lines;
+               }};
   asio::ip::tcp::socket browser{io};
 };
 
@@ -43,6 +47,7 @@ TEST_CASE("an open page is told what changes, once, and the job's end last", "[d
   asio::write(rig.browser, asio::buffer(std::string("GET /live HTTP/1.1\r\nHost: x\r\n\r\n")));
   rig.browser.non_blocking(true);
   REQUIRE(eventually([&] { return rig.io.restart(), rig.io.poll(), !rig.asked.empty(); }, 20s));
+  CHECK(rig.asked_for_lines);
   rig.open();
   CHECK(rig.asked.size() == 1);  // it gets the same answer
   rig.answer("waiting");
@@ -58,4 +63,11 @@ TEST_CASE("an open page is told what changes, once, and the job's end last", "[d
   const std::string got = rig.browser_gets(": last");
   CHECK(has(got, "event: ended"));
   CHECK_FALSE(has(got, "lost"));
+}
+
+TEST_CASE("while no page is open nobody reads what workers print", "[desk]") {
+  Rig rig;
+  rig.page.start();
+  CHECK(rig.asked.size() == 1);
+  CHECK_FALSE(rig.asked_for_lines);
 }

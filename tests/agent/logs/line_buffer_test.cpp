@@ -147,3 +147,18 @@ TEST_CASE("the tail holds the last twenty lines, without empty ones, and cuts ve
   of_long.add("\nnext\n");
   CHECK(of_long.lines() == std::vector{std::string(Tail::kLineMax, 'x'), std::string("next")});
 }
+
+TEST_CASE("the last bytes of a stream are kept, whatever pieces they come in", "[line_buffer]") {
+  std::mt19937 random(11);
+  LastBytes last;
+  std::string all;
+  for (int i = 0; i < 300; ++i) {
+    const std::string piece(random() % (i % 10 == 0 ? 3 * LastBytes::kBytes : 200), static_cast<char>('a' + i % 26));
+    all += piece;
+    last.add(piece, TimePoint(std::chrono::seconds(i)));
+    CHECK(all.ends_with(last.bytes()));
+    CHECK(last.bytes().size() >= std::min(all.size(), LastBytes::kBytes));
+    CHECK(last.bytes().size() <= 2 * LastBytes::kBytes);
+    CHECK(last.at() == TimePoint(std::chrono::seconds(i)));
+  }
+}

@@ -64,6 +64,32 @@ TEST_CASE("a tap that takes long delays no output, and nobody who asks for the l
   may_end.set_value();
 }
 
+TEST_CASE("what has passed last is known of each stream while it is open, and when it came", "[log_pipe]") {
+  LogPipes logs;
+  const TimePoint before = Clock::now();
+  Fd out = logs.open({.round = 1, .rank = 3, .is_stdout = true});
+  const Fd err = logs.open({.round = 1, .rank = 3}), other = logs.open({.round = 1, .rank = 4, .is_stdout = true});
+  const auto passed = [&](bool is_stdout) {
+    std::vector<std::string> all;
+    for (const LogPipes::PassedEnd& end : logs.passed_ends(1, 3)) {
+      if (end.is_stdout != is_stdout) continue;
+      all.push_back(end.bytes);
+      CHECK((end.bytes.empty() || end.at >= before));
+    }
+    return all;
+  };
+  CHECK(passed(true) == std::vector<std::string>{""});
+  REQUIRE(write(out.get(), "epoch 1\n", 8) == 8);
+  REQUIRE(write(other.get(), "epoch 2\n", 8) == 8);
+  CHECK(eventually([&] { return passed(true) == std::vector<std::string>{"epoch 1\n"}; }, 20s));
+  CHECK(passed(false) == std::vector<std::string>{""});
+  logs.go_on(1, 3, {.round = 2, .rank = 0});
+  CHECK(eventually([&] { return logs.passed_ends(2, 0).size() == 2; }, 20s));
+  CHECK(passed(true).empty());
+  out.reset();
+  CHECK(eventually([&] { return logs.passed_ends(2, 0).size() == 1; }, 20s));
+}
+
 TEST_CASE("nothing that a peer, a file or a worker wrote acts on the terminal when the agent speaks of it",
           "[log_pipe]") {
   const std::string acts =

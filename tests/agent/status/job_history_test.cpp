@@ -127,10 +127,13 @@ TEST_CASE("of a large job the page gets few ranks, those that matter among them,
 
 TEST_CASE("a job in which only ages grow has nothing new", "[page]") {
   json before = status_of(1, 1);
-  before["ranks"] = {{{"rank", 0}, {"age_seconds", 1.0}, {"step", 1}}};
+  const json printed{{"line", "epoch 1"}, {"age_seconds", 1.0}};
+  before["ranks"] = {{{"rank", 0}, {"age_seconds", 1.0}, {"step", 1}, {"last_output", printed}}};
+  before["last_output"] = printed;
   json after = before;
   after["run_seconds"] = 9;
   after["ranks"][0]["age_seconds"] = 2.0;
+  after["last_output"]["age_seconds"] = after["ranks"][0]["last_output"]["age_seconds"] = 2.0;
   CHECK(page_key(before) == page_key(after));
   after["ranks"][0]["step"] = 2;
   CHECK(page_key(before) != page_key(after));

@@ -65,6 +65,38 @@ TEST_CASE("of ranks that report nothing it is said how to see more", "[status]")
   CHECK_FALSE(has(shown(answer), "--watch"));
 }
 
+TEST_CASE("of ranks that report no steps the last line of output is shown, cut to the terminal", "[status]") {
+  StatusAnswer answer{.job = JobView{.phase = JobPhase::running, .round = 1}};
+  RankView silent = rank(0, Activity::start, 60s), other = rank(1, Activity::start, 60s);
+  silent.step.reset();
+  other.step.reset();
+  answer.nodes = {{.name = "n0", .ranks = {silent, other}, .last_lines = {{kSeveralRanks, 42s, "epoch 3 loss 0.81"}}}};
+  CHECK(has(shown(answer), "\nlast line:  42 s ago: epoch 3 loss 0.81\n"));
+  CHECK_FALSE(has(shown(answer), "LAST LINE"));
+  const JobFacts facts{.id = "mnist", .live = to_json(answer), .has_record = false};
+  CHECK(has(status_text(facts, 29), "\nlast line:  42 s ago: epoch >\n"));
+
+  answer.nodes[0].last_lines = {{1, 3s, "epoch 3\x1b[2J"}, {0, 65s, "saving"}};
+  CHECK(has(shown(answer), "\nlast line:  3.0 s ago, rank 1: epoch 3\\x1b[2J\n"));
+  CHECK(has(shown(answer), "MEMORY   LAST LINE\n"));
+  CHECK(has(shown(answer), "300 MiB  1 min 5 s ago: saving\n"));
+  const JobFacts with_lines{.id = "mnist", .live = to_json(answer), .has_record = false};
+  CHECK(has(status_text(with_lines, 60), "300 MiB  1 min 5 s ago: sa>\n"));
+
+  answer.nodes.push_back({.name = "n1", .ranks = {rank(2, Activity::start, 60s)}, .last_lines = {{-1, 1s, "epoch 4"}}});
+  answer.nodes[1].ranks[0].step.reset();
+  CHECK(has(shown(answer), "\nlast line:  1.0 s ago, on n1: epoch 4\n"));
+  CHECK(has(shown(answer), "300 MiB  -\n"));
+
+  answer.nodes[0].ranks[0].step = 41;  // which tells more
+  CHECK_FALSE(has(shown(answer), "epoch"));
+  CHECK(to_json(answer)["last_output"]["line"] == "epoch 4");
+  CHECK(to_json(answer)["last_output"]["node"] == "n1");
+  CHECK(to_json(answer)["last_output"]["rank"].is_null());
+  CHECK(to_json(answer)["ranks"][0]["last_output"]["age_seconds"] == 65);
+  CHECK(to_json(answer)["ranks"][2]["last_output"].is_null());
+}
+
 TEST_CASE("a node that cannot reach the coordinator shows what it knows itself", "[status]") {
   StatusAnswer answer{.problem = "the coordinator is out of reach now"};
   answer.nodes = {{.name = "n0", .ranks = {rank(0, Activity::save, 100ms)}}};

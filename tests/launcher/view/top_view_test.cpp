@@ -72,6 +72,20 @@ TEST_CASE("top shows a tree of nodes and ranks", "[top]") {
   CHECK(lines[23] == "j/k: move  Enter: open  s: sort (rank)  p: stacks  d: drain  q: quit");
 }
 
+TEST_CASE("top shows the last line of output of a job that reports no steps and waits for nobody", "[top]") {
+  json live = job_of(1, 2);
+  live["step"] = nullptr;
+  live["last_output"] = {{"line", "epoch 3\x1b[2J"}, {"age_seconds", 42}, {"rank", 1}, {"node", "n0"}};
+  CHECK(has_line(view_of(live), "last line: 42 s ago, rank 1: epoch 3\\x1b[2J"));
+  CHECK(has_line(view_of(live), "last line: 42 s ago, >", {24, 22}));
+  CHECK(has(view_of(live).plain(), "\nlast line: 42 s ago"));
+  live["waits_for"]["text"] = "rank 3";
+  CHECK_FALSE(has_line(view_of(live), "last line"));
+  live["waits_for"]["text"] = "";
+  live["step"] = 100;
+  CHECK_FALSE(has_line(view_of(live), "last line"));
+}
+
 TEST_CASE("top has the share of loading, computing and waiting between two looks", "[top]") {
   json live = job_of(1, 2);
   TopView view = view_of(live);

@@ -171,12 +171,14 @@ TEST_CASE("what the coordinator says arrives as it was said", "[control]") {
 TEST_CASE("the pace of workers arrives in few bytes", "[control]") {
   const RankView rank{3,   Activity::wait, "grads", 41, 2100ms, 40, 12s,  50 << 20, 900,  0.1,  5000, 1 << 30,
                       1.5, true,           true,    1s, 2s,     3s, 4711, true,     true, "rpc"};
-  const NodeReport report{4, 1, "gpu-7", 312'500, {rank, {}}, {}, 2};
+  const NodeReport report{4, 1, "gpu-7", 312'500, {rank, {}}, {}, 2, {{-1, 2s, "epoch 3"}, {5, 3s, "epoch 2"}}};
   const NodeStatus status = sent_by_agent(NodeStatus{1, 9, 2, report});
   CHECK(status.node == 77);
   CHECK(status.asker == 9);
   CHECK(status.report == report);
   CHECK(sent_by_agent(StatusWanted{1, 2}).serial == 2);
+  CHECK_FALSE(sent_by_agent(StatusWanted{1, 2}).lines);
+  CHECK(sent_by_agent(StatusWanted{1, 2, false, true}).lines);
   const Act act{ActKind::resize, "gpu-7", 2, 4, "alice on login1"};
   CHECK(sent_by_agent(ActWanted{1, 2, act}).act == act);
   const Act more{ActKind::add_workers, "", 0, 0, "alice on login1", {}, 2};
@@ -382,6 +384,8 @@ TEST_CASE("what a coordinator knows of the job arrives as it was told, however l
   CHECK(told.serial == 2);
   CHECK(told.view == view);
   CHECK(sent_to_agent(ReportStatus{9, 2}).asker == 9);
+  CHECK_FALSE(sent_to_agent(ReportStatus{9, 2}).lines);
+  CHECK(sent_to_agent(ReportStatus{9, 2, true}).lines);
   CHECK(sent_to_agent(ActDone{1, 2, true, "it ends"}).text == "it ends");
   CHECK(sent_to_agent(ReportAct{1, {.kind = ActKind::pause, .by = "bob"}, true, ""}).act.by == "bob");
   CHECK(sent_to_agent(SuspendWorkers{4, true}).suspended);

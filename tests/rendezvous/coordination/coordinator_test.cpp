@@ -1089,6 +1089,8 @@ TEST_CASE("whoever asks is told of the job, and of every node of the round", "[c
   CHECK(status.view.nodes[1].first_rank == 4);
   CHECK(status.view.nodes[2].group_rank == -1);
   CHECK(std::get<ReportStatus>(orders[1]).asker == 3);
+  CHECK_FALSE(std::get<ReportStatus>(orders[1]).lines);
+  CHECK(std::get<ReportStatus>(job.on(StatusWanted{3, 8, false, /*lines=*/true}, 2s)[1]).lines);
   CHECK(job.only<JobStatus>(StatusWanted{3, 9, /*job_only=*/true}).serial == 9);
 
   const StatusOfNode told = job.only<StatusOfNode>(NodeStatus{1, 3, 8, {.round = 1, .name = "host1"}});
