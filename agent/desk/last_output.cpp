@@ -57,12 +57,8 @@ struct LastOutput::Answer {
   }
 };
 
-// That files of workers do not answer is told by nobody: their lines are missing, and ddprun writes nothing there.
 LastOutput::LastOutput(asio::io_context& io, Passed passed, Read read)
-    : io_(io),
-      passed_(std::move(passed)),
-      read_(std::move(read)),
-      thread_([](const std::string&) {}, {.last_write_limit = Duration::zero()}) {}
+    : io_(io), passed_(std::move(passed)), read_(std::move(read)) {}
 
 LastOutput::~LastOutput() {
   for (auto& [serial, request] : requests_) request.answer->take();
@@ -102,7 +98,9 @@ bool LastOutput::begin_reading(int serial, const Request& request) {
     });
     return std::string();
   };
-  if (thread_.call("the workers' output", work)) return true;
+  // That these files do not answer is not said: ddprun writes nothing there.
+  if (!thread_) thread_.emplace([](const std::string&) {}, FileThread::Options{.last_write_limit = Duration::zero()});
+  if (thread_->call("the workers' output", work)) return true;
   last_answer_.reset();
   return false;
 }

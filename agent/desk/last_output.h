@@ -62,7 +62,7 @@ class LastOutput {
   const Passed passed_;
   const Read read_;
   const TimePoint started_ = Clock::now();
-  FileThread thread_;
+  std::optional<FileThread> thread_;  // from the first request on
   std::map<int, Request> requests_;
   std::shared_ptr<Answer> last_answer_;
   int last_ = 0;

@@ -211,6 +211,29 @@ TEST_CASE("a node whose workers have ended well is ready while it waits for the 
   CHECK(get(port, "/healthz").empty());  // closed
 }
 
+TEST_CASE("over http a line of output is told only where a token is asked for", "[metrics]") {
+  const TempFolder folder;
+  const std::string file = token_file(folder),
+                    header = "Authorization: Bearer " + read_file(file).substr(0, 64) + "\r\n";
+  const auto started = [&](const std::string& name, const Words& more) {
+    return joined({{ddprun_program(), "--metrics=0", "--rdzv-id=" + name, "--redirects=1",
+                    "--log-dir=" + (folder / name).string()},
+                   more,
+                   {"--no-python", "sh", "-c", "echo epoch 1; exec sleep 300"}});
+  };
+  const auto told = [](int port, const std::string& headers) {
+    return json::parse(body_of(get(port, "/status", headers)))["last_output"];
+  };
+  Command closed(started("closed", {"--metrics-token-file=" + file}), {.env = kTells});
+  Command open(started("open", {}), {.env = kTells});
+  const int closed_port = port_of(closed), open_port = port_of(open);
+  CHECK(eventually([&] { return told(closed_port, header).is_object(); }, kLimit));
+  CHECK(told(closed_port, header)["line"] == "epoch 1");
+  const auto by_socket = [] { return run({ddprun_program(), "status", "--json", "open"}, kLimit).out; };
+  CHECK(eventually([&] { return has(by_socket(), "epoch 1"); }, kLimit));
+  CHECK(told(open_port, "").is_null());
+}
+
 TEST_CASE("with a token only who shows it sees anything of the job", "[metrics]") {
   const TempFolder folder;
   const std::string file = token_file(folder), secret = read_file(file).substr(0, 64);

@@ -341,8 +341,9 @@ TEST_CASE("of a script that reports nothing the last line is told where its outp
   piped.kill(SIGTERM);
   piped.wait_exit(kLimit);
 
-  Command kept({ddprun_program(), "--rdzv-id=kept", "--nproc-per-node=2", "--tee=3", "--log-dir=" + (folder / "logs"),
-                "--no-python", "sh", "-c", "echo epoch 1 of $RANK; exec sleep 1000"});
+  Command kept({ddprun_program(), "--rdzv-id=kept", "--nproc-per-node=2", "--tee=3",
+                "--log-dir=" + (folder / "logs").string(), "--no-python", "sh", "-c",
+                "echo epoch 1 of $RANK; exec sleep 1000"});
   live_when("kept", [](const json& one) {
     const json& ranks = one["ranks"];
     return ranks.size() == 2 && ranks[1]["last_output"].is_object() && ranks[0]["last_output"].is_object() &&

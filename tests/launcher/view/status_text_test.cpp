@@ -81,7 +81,7 @@ TEST_CASE("of ranks that report no steps the last line of output is shown, cut t
   CHECK(has(shown(answer), "MEMORY   LAST LINE\n"));
   CHECK(has(shown(answer), "300 MiB  1 min 5 s ago: saving\n"));
   const JobFacts with_lines{.id = "mnist", .live = to_json(answer), .has_record = false};
-  CHECK(has(status_text(with_lines, 60), "300 MiB  1 min 5 s ago: sa>\n"));
+  CHECK(has(status_text(with_lines, 68), "300 MiB  1 min 5 s ago: sa>\n"));
 
   answer.nodes.push_back({.name = "n1", .ranks = {rank(2, Activity::start, 60s)}, .last_lines = {{-1, 1s, "epoch 4"}}});
   answer.nodes[1].ranks[0].step.reset();
