@@ -170,7 +170,7 @@ void check_memory(const Config& config, const Machine& machine, Problems& out) {
             mib(machine.file_bytes_max) + ": lift it (ulimit -f unlimited), or leave the option out.");
 }
 
-void check_program(const Config& config, Problems& out) {
+void check_program(const Config& config, bool has_mistakes, Problems& out) {
   if (config.in_process && config.cgroup)
     out.add(out.subject_of("in-process") + " and " + out.subject_of("cgroup") +
             " exclude each other, as all processes of a control group end together: leave out one of them.");
@@ -182,7 +182,7 @@ void check_program(const Config& config, Problems& out) {
     if (!value->empty() && !config.prefork)
       out.add(out.subject_of(name) + " is given without --prefork: pass both, or none of them.");
   const bool wrong_question = in_force(config.settings, "print-completion") != nullptr;
-  if (config.program.empty() && !config.print_config && !wrong_question)
+  if (config.program.empty() && !config.print_config && !wrong_question && !has_mistakes)
     out.add("No program is named: ddprun [options] PROGRAM [its arguments].");
   else if (!config.program.empty() && config.program.front().empty())
     out.add("The program's name is empty: ddprun [options] PROGRAM [its arguments].");
@@ -233,7 +233,7 @@ int master_port(const Config& config) {
   return config.rdzv_endpoint->port.value_or(0);
 }
 
-std::vector<std::string> problems(const Config& config, const Machine& machine) {
+std::vector<std::string> problems(const Config& config, const Machine& machine, const std::vector<std::string>& some) {
   Problems out(config);
   for (const std::string& sentence : host_problems(config)) out.add(sentence);
   if (config.hosts.empty()) {  // else each host checks it
@@ -247,7 +247,7 @@ std::vector<std::string> problems(const Config& config, const Machine& machine) 
   check_access(config, out);
   check_metrics(config, out);
   check_state(config, out);
-  check_program(config, out);
+  check_program(config, !some.empty(), out);
   return out.take();
 }
 

@@ -217,7 +217,9 @@ std::vector<MeetingPlace> meeting_places(const Config& config);  // an elastic j
 std::string master_host(const Config& config);
 int master_port(const Config& config);
 
-// All mistakes that show only in combination or on this machine, one sentence each: what, where, how to fix.
-std::vector<std::string> problems(const Config& config, const Machine& machine);
+// All mistakes that show only in combination or on this machine, one sentence each: what, where, how to fix. Where
+// `some` are known, that no program is named may follow from them, and is not said.
+std::vector<std::string> problems(const Config& config, const Machine& machine,
+                                  const std::vector<std::string>& some = {});
 
 }  // namespace ddprun::launcher

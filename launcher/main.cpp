@@ -59,7 +59,7 @@ agent::JobEnd run(const std::vector<std::string>& arguments, int keeper_pidfd, b
   if (!line.answer.empty()) return print(line.answer);
   const Config& config = line.config;
   const Machine machine = this_machine();
-  if (line.mistakes.empty()) line.mistakes = problems(config, machine);  // else they may be its consequences
+  for (std::string& sentence : problems(config, machine, line.mistakes)) line.mistakes.push_back(std::move(sentence));
   print_sentences(line.warnings);
   if (!line.mistakes.empty()) return complain(line.mistakes, kUsage, prints_end);
   if (config.print_config) return print(print_config(config, visible(interpreter_here())));

@@ -61,7 +61,7 @@ TEST_CASE("every wrong command line, variable and file is answered in sentences 
     const CommandLine result = read(line, place);
     const Machine machine{.cpus = 8, .interfaces = [] { return Words{"lo", "eth0"}; }};
     Words sentences = result.mistakes;
-    for (const std::string& sentence : problems(result.config, machine)) sentences.push_back(sentence);
+    for (const std::string& sentence : problems(result.config, machine, result.mistakes)) sentences.push_back(sentence);
     INFO(line);
     CHECK_FALSE(sentences.empty());
     std::string out;
