@@ -72,7 +72,7 @@ void WorkerWatch::watch() {
   const TimePoint now = Clock::now();
   if (hangs_.any_overdue() && now - standings_sent_ >= kTellEvery) {
     standings_sent_ = now;
-    tell_standings();
+    tell_standings(Why::someone_is_late);
   }
   if (const auto learned = hangs_.news(now)) hooks_.tell_learned(*learned);
   timer_.expires_at(hangs_.next_look());
@@ -119,13 +119,14 @@ std::vector<rendezvous::Standing> WorkerWatch::standings() const {
   return out;
 }
 
-void WorkerWatch::tell_standings() {
+void WorkerWatch::tell_standings(Why why) {
   if (seat_.round == 0 || looks_for_round_ == seat_.round) return;
   if (suspended_) return send_standings();  // nobody is late, and what is seen now says nothing about later
   const auto looks = std::make_shared<Looks>(Looks{seat_.round});
   const std::vector<rendezvous::Standing> all = hangs_.standings();
   look_at_stacks(all, looks);
-  look_at_records(all, looks);
+  // One that waits for another node's rank may have begun to wait a moment after that node's ranks.
+  if (why == Why::asked || std::any_of(all.begin(), all.end(), rendezvous::late_beside(all))) look_at_records(looks);
   if (looks->left == 0) return send_standings();
   looks_for_round_ = seat_.round;
 }
@@ -159,15 +160,14 @@ void WorkerWatch::look_at_stacks(const std::vector<rendezvous::Standing>& all, c
 }
 
 // Of all workers, as the one that holds up the others may not be late itself. One that is stopped cannot answer.
-void WorkerWatch::look_at_records(const std::vector<rendezvous::Standing>& all, const std::shared_ptr<Looks>& looks) {
-  if (!workers_.record_path || records_.busy() || std::none_of(all.begin(), all.end(), rendezvous::late_beside(all)))
-    return;
+void WorkerWatch::look_at_records(const std::shared_ptr<Looks>& looks) {
+  if (!workers_.record_path || records_.busy()) return;
   std::map<int, std::string> paths;
   std::map<int, std::optional<TimePoint>> since;
   for (const auto& [local_rank, pid] : workers_.running()) {
     const std::string path = workers_.record_path(local_rank);
-    const auto known = known_records_.find(local_rank);
-    const bool fresh = known != known_records_.end() && Clock::now() - known->second.at < kRecordFresh / 2;
+    const KnownRecord* known = known_record(local_rank);
+    const bool fresh = known && Clock::now() - known->at < kRecordFresh / 2;
     if (fresh || !has_record(path) || process_state(pid).letter == 'T') continue;
     paths.emplace(local_rank, path);
     since.emplace(local_rank, hangs_.last_report(local_rank));

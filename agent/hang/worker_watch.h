@@ -78,8 +78,8 @@ class WorkerWatch {
   // By the last look; of workers that have ended well, too. Ranks are global.
   std::vector<rendezvous::Standing> standings() const;
   std::optional<Duration> median_step() const { return hangs_.median_step(); }
-  // The coordinator asks how they stand: told with the stacks of those that seem to hold up the others.
-  void tell_standings();
+  // The coordinator asks how they stand: told with the stacks of those that seem to hold up the others, and records.
+  void tell_standings() { tell_standings(Why::asked); }
   // The coordinator blames a worker here.
   void blame(int round, int rank, const std::string& text, bool of_all);
   // All of them, by a user.
@@ -119,9 +119,11 @@ class WorkerWatch {
     int round;
     int left = 0;
   };
+  enum class Why { asked, someone_is_late };
   void watch();
+  void tell_standings(Why why);
   void look_at_stacks(const std::vector<rendezvous::Standing>& all, const std::shared_ptr<Looks>& looks);
-  void look_at_records(const std::vector<rendezvous::Standing>& all, const std::shared_ptr<Looks>& looks);
+  void look_at_records(const std::shared_ptr<Looks>& looks);
   void end_look(Looks& looks);
   const KnownRecord* known_record(int local_rank) const;  // since its last report, some seconds old; null: none
   void send_standings();

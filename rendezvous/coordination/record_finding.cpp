@@ -91,6 +91,20 @@ std::vector<int> members(const RecordedGroup& group, const Recorded& recorded, c
   return out;
 }
 
+bool is_waited_for(const Standing& one, const OpenCall& open) {
+  if (is_message(open.call)) return open.call.to == one.rank;
+  const std::vector<int>& ranks = open.group->ranks;
+  if (ranks.empty()) return open.group->description == kDefaultGroup;
+  return std::find(ranks.begin(), ranks.end(), one.rank) != ranks.end();
+}
+
+// Those whose record is not known, among those that are waited for there.
+std::size_t unknown_in(const OpenCall& open, const std::vector<Standing>& standings) {
+  return std::count_if(standings.begin(), standings.end(), [&](const Standing& one) {
+    return !one.record && one.activity != Activity::ended && is_waited_for(one, open);
+  });
+}
+
 // The message that the rank reports to wait for ("recv 3"), as gloo records none; else `to` is -1.
 RecordedCall message_of(const Standing& one) {
   RecordedCall call;
@@ -104,11 +118,14 @@ RecordedCall message_of(const Standing& one) {
   return call;
 }
 
-bool is_in_message_with(const Standing& one, int other) {
-  if (message_of(one).to == other) return true;
+// Two that both receive, or both send, wait for each other.
+bool is_at_other_end(const Standing& one, const RecordedCall& message, int other) {
+  const auto meets = [&](const RecordedCall& call) {
+    return call.to == other && !call.over && call.operation != message.operation;
+  };
+  if (meets(message_of(one))) return true;
   for (const RecordedGroup& group : one.record->groups)
-    for (const RecordedCall& call : group.calls)
-      if (call.to == other && !call.over) return true;
+    if (std::any_of(group.calls.begin(), group.calls.end(), meets)) return true;
   return false;
 }
 
@@ -137,7 +154,7 @@ OpenCalls open_calls(const Recorded& recorded, const Groups& groups, InCall in_c
   }
   for (OpenCall& open : out) {
     const auto other = recorded.find(open.call.to);
-    if (other != recorded.end() && !is_in_message_with(*other->second, open.by.front()->rank))
+    if (other != recorded.end() && !is_at_other_end(*other->second, open.call, open.by.front()->rank))
       open.missing.push_back(open.call.to);
   }
   for (auto& [key, open] : collectives) {
@@ -209,7 +226,8 @@ std::vector<Part> parts_of(const OpenCall& open, const Recorded& recorded, const
 }
 
 // Most are where all should be; of two equal parts, the one that came first.
-std::optional<RecordFinding> unlike(const OpenCalls& calls, const Recorded& recorded, const Groups& groups) {
+std::optional<RecordFinding> unlike(const OpenCalls& calls, const Recorded& recorded, const Groups& groups,
+                                    const std::vector<Standing>& standings) {
   for (const OpenCall& open : calls) {
     if (is_message(open.call)) continue;
     const std::vector<Part> parts = parts_of(open, recorded, groups);
@@ -217,10 +235,37 @@ std::optional<RecordFinding> unlike(const OpenCalls& calls, const Recorded& reco
     const auto [odd, most] = std::minmax_element(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
       return std::tuple(a.ranks.size(), a.youngest) < std::tuple(b.ranks.size(), b.youngest);
     });
+    const std::size_t unknown = unknown_in(open, standings);  // may be where the smaller part is
     return RecordFinding{odd->ranks.front(), most->ranks,
                          "it is in " + call_in_words(*odd->call, *open.group) + ", where " +
                              ranks_in_words(most->ranks) + (most->ranks.size() == 1 ? " is in " : " are in ") +
-                             call_in_words(*most->call, *open.group)};
+                             call_in_words(*most->call, *open.group),
+                         unknown == 0 || most->ranks.size() > odd->ranks.size() + unknown};
+  }
+  return {};
+}
+
+// Who waits for a message of the next one, and so on until the last one waits for the first. Each may have left its own
+// out: the lowest one stands for all.
+std::optional<RecordFinding> ring_of_messages(const OpenCalls& calls) {
+  std::map<int, const OpenCall*> messages;  // that a rank waits in
+  for (const OpenCall& open : calls)
+    if (is_message(open.call) && !open.missing.empty()) messages.try_emplace(open.by.front()->rank, &open);
+  std::set<int> seen;
+  for (const auto& [first, message] : messages) {
+    std::vector<int> path;
+    int rank = first;
+    for (; messages.contains(rank) && seen.insert(rank).second; rank = messages.at(rank)->call.to) path.push_back(rank);
+    const auto start = std::find(path.begin(), path.end(), rank);
+    if (start == path.end()) continue;
+    const int last = path.back();  // waits for `rank`
+    std::vector<int> ring(start, path.end());
+    std::sort(ring.begin(), ring.end());
+    return RecordFinding{rank,
+                         {last},
+                         "it is in " + call_in_words(*messages.at(rank)) + " and " + not_entered(*messages.at(last)) +
+                             "; " + ranks_in_words(ring) +
+                             " wait for one another's messages, and each may have left its own out"};
   }
   return {};
 }
@@ -262,9 +307,15 @@ std::optional<RecordFinding> find_in_records(const std::vector<Standing>& standi
       if (!open.missing.empty()) in_vain.insert(one->rank);
     }
   if (auto found = missing(calls, waiting)) return found;
-  if (auto found = unlike(calls, all, groups)) return found;
-  if (auto found = missing(calls, in_vain)) return found;
-  return in_a_ring(calls);
+  if (auto found = unlike(calls, all, groups, standings)) return found;
+  auto found = missing(calls, in_vain);
+  if (!found) found = ring_of_messages(calls);
+  if (!found) found = in_a_ring(calls);
+  // Any of these may wait, in the end, for one whose record is not known.
+  if (found)
+    found->certain =
+        std::all_of(calls.begin(), calls.end(), [&](const auto& open) { return !unknown_in(open, standings); });
+  return found;
 }
 
 }  // namespace ddprun::rendezvous

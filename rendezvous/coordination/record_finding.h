@@ -13,6 +13,7 @@ struct RecordFinding {
   std::vector<int> waiting = {};  // in vain, for it or in another call than it is in
   // "it has not entered all_reduce #4127 of tp [64x1024 bfloat16], in which ranks 0 and 2 wait"
   std::string text = {};
+  bool certain = true;  // whatever a rank is doing whose record is not known
 };
 
 // `in_call`: whether a rank with a call that is not over waits for it; it may also do something else meanwhile.

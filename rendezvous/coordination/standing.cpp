@@ -16,6 +16,7 @@ namespace {
 using Chosen = std::vector<const Standing*>;
 
 constexpr double kLateShare = 0.75;
+constexpr std::chrono::seconds kRecordsLimit{10};  // a record that has not come by then will not come
 
 Chosen chosen(const std::vector<Standing>& from, const std::function<bool(const Standing&)>& test) {
   Chosen out;
@@ -150,9 +151,14 @@ const Standing* standing_of(int rank, const std::vector<Standing>& standings) {
   return one == standings.end() ? nullptr : &*one;
 }
 
+struct FoundByRecords {
+  HangFinding finding;
+  bool certain;
+};
+
 // Not before it is overdue, as its agent would not end it; nor where a debugger has it.
-std::optional<HangFinding> by_records(const std::vector<Standing>& standings,
-                                      const std::function<bool(const Standing&)>& is_late) {
+std::optional<FoundByRecords> by_records(const std::vector<Standing>& standings,
+                                         const std::function<bool(const Standing&)>& is_late) {
   for (const InCall in_call : {InCall::by_its_report, InCall::by_its_record}) {
     const auto found = find_in_records(standings, in_call);
     if (!found) continue;
@@ -162,7 +168,8 @@ std::optional<HangFinding> by_records(const std::vector<Standing>& standings,
     const bool in_vain = std::any_of(found->waiting.begin(), found->waiting.end(),
                                      [&](int rank) { return is_late(*standing_of(rank, standings)); });
     if (!culprit.overdue || culprit.traced || !in_vain || !reported) return {};
-    return HangFinding{culprit.rank, in_words(culprit) + "; " + found->text};
+    return FoundByRecords{{culprit.rank, in_words(culprit) + "; " + found->text},
+                          found->certain || culprit.age >= kRecordsLimit};
   }
   return {};
 }
@@ -196,7 +203,8 @@ std::optional<HangFinding> find_hang(const std::vector<Standing>& standings) {
   const Chosen present = chosen(standings, is_there);
   if (std::any_of(present.begin(), present.end(), [](const auto* one) { return one->paused || is_busy(*one); }))
     return {};
-  if (auto found = by_records(standings, late_beside(standings))) return found;
+  const auto recorded = by_records(standings, late_beside(standings));
+  if (recorded && recorded->certain) return recorded->finding;
   const Chosen waiting = chosen(standings, waits);
   const Chosen others = chosen(standings, [](const Standing& one) { return is_there(one) && !waits(one); });
   const Chosen overdue =
@@ -210,7 +218,7 @@ std::optional<HangFinding> find_hang(const std::vector<Standing>& standings) {
     return HangFinding{culprit.rank, in_words(culprit) + who_waits(waiting)};
   }
   const bool all_in_vain = std::all_of(waiting.begin(), waiting.end(), late);
-  if (!others.empty() || waiting.empty() || !all_in_vain) return {};
+  if (!others.empty() || waiting.empty() || !all_in_vain || recorded) return {};
   const auto found = all_wait(standings, waiting);
   // Its agent ends nobody who is not overdue: that is asked again in a moment.
   const bool is_overdue = found && std::any_of(waiting.begin(), waiting.end(), [&](const auto* one) {

@@ -1,5 +1,6 @@
 #include "agent/hang/worker_watch.h"
 
+#include "tests/agent/hang/record_server.h"
 #include "tests/support/test.h"
 
 namespace {
@@ -139,6 +140,29 @@ TEST_CASE("where PyTorch tells no collectives, that is said with a rank that sta
   rig.watch.blame(1, 5, "has computed", false);
   rig.await_stacks();
   CHECK(rig.how == "has computed; its record of collectives could not be read (PyTorch 2.15 has one)");
+}
+
+TEST_CASE(
+    "when the coordinator asks, all records are told, also where nobody here is late, and those of before are not",
+    "[hang]") {
+  Rig rig;
+  const TempFolder folder;
+  rig.record = (folder.path() / "0").string();
+  rig.running.erase(1);
+  rig.seen.beat->kind = DDPRUN_BEAT_COMPUTE;  // of which nothing is known before ten steps
+  RecordServer server(rig.io, rig.record,
+                      R"({"entries":[{"process_group":["0","default_pg"],"collective_seq_id":5}]})");
+  rig.begin(1);
+  for (const std::size_t asked : {1, 2}) {
+    rig.told_now();
+    REQUIRE(eventually([&] { return rig.io.restart(), rig.io.poll(), !rig.told.empty(); }, 20s));
+    CHECK_FALSE(rig.told.at(0).overdue);
+    REQUIRE(rig.told.at(0).record);
+    CHECK(rig.told.at(0).record->groups.at(0).entered == 5);
+    CHECK(server.asked.size() == asked);
+    rig.seen.at = *rig.seen.at + 1ms;  // it goes on
+    rig.watch.look();
+  }
 }
 
 TEST_CASE("of a worker that reports nothing it is told whether it works", "[hang]") {

@@ -158,6 +158,47 @@ TEST_CASE("who waits for a message waits for its other end", "[hang]") {
         "1 it has not sent to rank 0, which waits for that");
 }
 
+TEST_CASE("of ranks that wait for one another's messages each may have left its own out", "[hang]") {
+  CHECK(found({waits_in(0, "recv 2"), waits_in(1, "recv 0"), waits_in(2, "recv 1")}) ==
+        "0 it is in recv from rank 2 and has not sent to rank 1, which waits for that; ranks 0, 1 and 2 wait for one "
+        "another's messages, and each may have left its own out");
+  CHECK(found({waits_in(0, "recv 1"), waits_in(1, "recv 2"), waits_in(2, "recv 1")}) ==
+        "1 it is in recv from rank 2 and has not sent to rank 2, which waits for that; ranks 1 and 2 wait for one "
+        "another's messages, and each may have left its own out");
+  CHECK(found({waits_in(0, "send 1"), waits_in(1, "send 0")}).substr(0, 2) == "0 ");
+}
+
+TEST_CASE("as long as a rank's record is not known it may be the cause, or the larger part may be where it is",
+          "[hang]") {
+  Standing unknown = waits(1, {});
+  unknown.record.reset();
+  std::vector<Standing> all{waits(0, {group({call(7, "all_reduce", 5)})}), unknown, waits(2, {group({call(7)})})};
+  const auto named = [&all] {
+    const auto hang = find_hang(all);
+    return hang ? hang->rank : -1;
+  };
+  CHECK_FALSE(find_in_records(all, InCall::by_its_report)->certain);
+  CHECK(named() == -1);
+  all[1] = waits(1, {group({call(7)})});
+  CHECK(named() == 0);
+  all.push_back(waits(3, {group({call(7)})}));
+  all.push_back(waits(4, {group({call(7)})}));
+  all[1] = unknown;
+  CHECK(named() == 0);  // the larger part stays the larger one
+  all.resize(3);
+  for (Standing& one : all) one.age = 11s;  // there will be none
+  CHECK(named() != -1);
+  // 0 waits in dp for 1, which waits in tp for 3; that cannot answer.
+  all = {waits(0, {group({call(5)}, "dp", {0, 1})}), waits(1, {group({call(9)}, "tp", {1, 3})}), computes(3, {})};
+  all[2].stopped = true;
+  all[2].record.reset();
+  CHECK(named() == 3);
+  all[1] = waits(1, {group({call(9)}, "tp", {1, 2})});  // not one of those it waits for
+  all[2].activity = Activity::wait;
+  all[2].stopped = false;
+  CHECK(named() == 1);
+}
+
 TEST_CASE("by records a hang is named as by reports: late, overdue, and not where a debugger has it", "[hang]") {
   std::vector<Standing> all{waits(0, {group({call(11)})}), computes(1, {group({over(call(10))})})};
   const auto named = [&all] {
