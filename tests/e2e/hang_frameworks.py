@@ -1,6 +1,6 @@
 """A training script of a framework, without a line of ddprun's. A rank of three:
 
-  hang_frameworks.py FRAMEWORK FAULT RANK STEP
+  hang_frameworks.py FRAMEWORK STEPS FAULT RANK STEP
 
 FRAMEWORK: fsdp2, transformers, lightning. In the job's first round the rank RANK has the fault in that step, and writes "fault"
 first. Faults: loop, deadlock, stop, sleep, other (a barrier that only this rank enters), skip, size (the metric over all ranks, after
@@ -17,9 +17,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from hang_faults import Faults, lock_twice, spin_forever, stop_here
 
-FRAMEWORK = sys.argv[1]
-is_due = Faults(*sys.argv[2:5]).is_due
-STEPS, BATCH, FEATURES = 200, 4, 8
+FRAMEWORK, STEPS = sys.argv[1], int(sys.argv[2])
+is_due = Faults(*sys.argv[3:6]).is_due
+BATCH, FEATURES = 4, 8
 
 
 def sleep_for_long():
