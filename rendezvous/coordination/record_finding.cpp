@@ -270,8 +270,8 @@ std::optional<RecordFinding> ring_of_messages(const OpenCalls& calls) {
   return {};
 }
 
-// All that are waited for wait themselves: of those the one that has left a message out, else the one that is in a call
-// with the fewest others, and came last.
+// All that are waited for wait themselves: of those the one that has left a message out, and is not in another one, as
+// who only passes on waits; else the one that is in a call with the fewest others, and came last.
 std::optional<RecordFinding> in_a_ring(const OpenCalls& calls) {
   std::map<int, const OpenCall*> waited_for;  // messages before collectives
   for (const OpenCall& open : calls)
@@ -279,7 +279,7 @@ std::optional<RecordFinding> in_a_ring(const OpenCalls& calls) {
   const OpenCall* is_in = nullptr;
   const Standing* odd = nullptr;
   const auto key = [&](const OpenCall& open, const Standing& one) {
-    return std::tuple(!is_message(waited_for.at(one.rank)->call), open.by.size(), one.age);
+    return std::tuple(!is_message(waited_for.at(one.rank)->call), is_message(open.call), open.by.size(), one.age);
   };
   for (const OpenCall& open : calls)
     for (const Standing* one : open.by) {

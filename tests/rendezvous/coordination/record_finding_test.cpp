@@ -152,6 +152,12 @@ TEST_CASE("who waits for a message waits for its other end", "[hang]") {
   const RecordedGroup grads = group({over(call(7)), call(8)});
   CHECK(found({waits_in(0, "recv 1"), waits(1, {grads}), waits(2, {grads})}) ==
         "1 it is in all_reduce #8 [64 float32] and has not sent to rank 0, which waits for that");
+  // Who passes messages on waits for those that it has not got.
+  for (const Duration age : {2000ms, 2200ms}) {
+    Standing last = waits(1, {grads}, age);
+    CHECK(found({waits_in(0, "recv 2"), last, waits_in(2, "recv 1")}) ==
+          "1 it is in all_reduce #8 [64 float32] and has not sent to rank 2, which waits for that");
+  }
   RecordedCall message = call(5, "recv");  // as NCCL records it
   message.to = 1;
   CHECK(found({waits(0, {group({message})}), computes(1, {group({over(call(3))})})}) ==
