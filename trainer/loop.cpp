@@ -255,7 +255,7 @@ Ending leave(Loop& loop, Stop stop) {
 void load_best(Run& run, bool unsaved) {
   const BestState& best = run.best.state();
   if (run.options.snapshot.best == "none" || best.best_epoch == 0) return;
-  const std::string path = best_snapshot_path(run.options.snapshot.path);
+  const std::string path = best_snapshot_path(run.snapshot_path);
   if (!unsaved || run.snapshots->best_metric() == best.best)
     load_weights(*run.model, path);
   else if (best.best_epoch != run.at.epochs_run)
@@ -279,7 +279,7 @@ bool is_over(const Run& run) {
 
 // For a run whose snapshot already has all epochs.
 void report_nothing_to_do(Run& run) {
-  const std::string path = run.options.snapshot.path;
+  const std::string path = run.snapshot_path;
   if (run.early_stopping.has_stopped() && run.at.epochs_run < run.options.training.epochs)
     run.progress.line("nothing to do: " + path + " ended early, after " + std::to_string(run.at.epochs_run) +
                       " epochs. Pass a longer --patience to go on, or start over with --fresh.");

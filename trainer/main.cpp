@@ -213,6 +213,8 @@ int run_and_report(const RankEnv& env, const std::function<int()>& work) try {
 } catch (const Error& error) {
   print_line(stderr, std::string("train: ") + error.what());
   return kFailed;
+} catch (const AgreedUsageError& error) {
+  return report_usage_errors({first_line(error.what())}, env);
 } catch (const AgreedError& error) {
   wait_for_rank_0_report(env);
   print_line(stderr, "train: " + first_line(error.what()));

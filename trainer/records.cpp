@@ -78,7 +78,7 @@ void Records::result(const Result& r) const {
   result["samples"] = r.samples;
   result["seconds"] = r.seconds;
   if (r.samples > 0) result["samples_per_second"] = static_cast<double>(r.samples) / std::max(r.seconds, 1e-9);
-  result["snapshot"] = o.snapshot.path;
+  result["snapshot"] = run_.snapshot_path;
   if (!r.unsaved.empty()) result["snapshot_error"] = r.unsaved;
   write_result_file(o.logging.result, result);
 }

@@ -12,7 +12,7 @@ namespace ddprun::train {
 
 void check_result_file(const std::string& path) {
   const auto refuse = [&](const std::string& why, const std::string& remedy = "Name another place.") {
-    throw Error("cannot write " + path, why, remedy);
+    throw UsageError("cannot write " + path, why, remedy);
   };
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
@@ -22,7 +22,8 @@ void check_result_file(const std::string& path) {
     disk().check_writable(folder_of(path));
   } catch (const std::system_error& error) {
     const Refusal refusal = refusal_of(path, error.code().value());
-    refuse(refusal.why, refusal.remedy);
+    if (refusal.of_name) refuse(refusal.why, refusal.remedy);
+    throw Error("cannot write " + path, refusal.why, refusal.remedy);
   }
 }
 

@@ -16,10 +16,12 @@
 #include "rendezvous/base/print_line.h"
 #include "trainer/ddp/collectives/all_or_none.h"
 #include "trainer/ddp/group/gpu.h"
+#include "trainer/ddp/snapshot/files.h"
 #include "trainer/kernel_choice.h"
 #include "trainer/models/channels_last.h"
 #include "trainer/rate.h"
 #include "trainer/result_file.h"
+#include "trainer/run_snapshot.h"
 #include "trainer/snapshot_extra.h"
 #include "trainer/transfer.h"
 
@@ -38,7 +40,7 @@ TrainingState state_of(Run& run) {
 SnapshotOptions snapshot_options(const Run& run) {
   using Best = SnapshotOptions::Best;
   const SavingOptions& o = run.options.snapshot;
-  return {.path = o.path,
+  return {.path = run.snapshot_path,
           .keep_last = static_cast<int>(o.keep),
           .best = o.best == "accuracy" ? Best::highest
                   : o.best == "loss"   ? Best::lowest
@@ -160,8 +162,9 @@ ProcessGroup join_group(Worker& worker, const Options& options, const RankEnv& e
 }
 
 // An error that every rank finds and throws with the same text.
-AgreedError agreed_error(const std::string& what, const std::string& why, const std::string& remedy) {
-  return AgreedError(Error(what, why, remedy).what());
+template <class Agreed = AgreedError>
+Agreed agreed_error(const std::string& what, const std::string& why, const std::string& remedy) {
+  return Agreed(Error(what, why, remedy).what());
 }
 
 // Ranks with different settings would wait for each other forever; nodes have a command line each.
@@ -170,10 +173,11 @@ void check_same_settings(Run& run) {
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     for (const auto& [key, value] : all[rank].items())
       if (!may_differ_between_ranks(key) && value != all[0][key])
-        throw agreed_error("the ranks have different settings",
-                           "rank " + std::to_string(rank) + " has " + key + " = " + value.get<std::string>() +
-                               " and rank 0 has " + all[0][key].get<std::string>(),
-                           "Start all of them with the same settings.");
+        throw agreed_error<AgreedUsageError>("the ranks have different settings",
+                                             "rank " + std::to_string(rank) + " has " + key + " = " +
+                                                 value.get<std::string>() + " and rank 0 has " +
+                                                 all[0][key].get<std::string>(),
+                                             "Start all of them with the same settings.");
   const auto wants = [&](const char* key) { return !all[0][key].get<std::string>().empty(); };
   run.wanted = {.publish = wants("snapshot.publish"),
                 .predictions = wants("evaluation.predictions"),
@@ -245,11 +249,14 @@ void prepare_for_graph(const Run& run) {
 
 // The ranks of a machine may make it at once.
 void make_snapshot_folder(const Run& run) {
-  const auto folder = std::filesystem::path(run.options.snapshot.path).parent_path();
+  const auto folder = std::filesystem::path(run.snapshot_path).parent_path();
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error)
-    throw Error("cannot make the folder " + folder.string(), error.message(), "Name another place with --snapshot.");
+  if (!error) return;
+  const std::string what = "cannot make the folder " + folder.string(), remedy = "Name another place with --snapshot.";
+  if (error == std::errc::no_such_file_or_directory || is_of_name(error.value()))
+    throw UsageError(what, error.message(), remedy);
+  throw Error(what, error.message(), remedy);
 }
 
 void make_model_and_sampler(Run& run) {
@@ -257,7 +264,8 @@ void make_model_and_sampler(Run& run) {
   torch::manual_seed(o.training.seed);
   run.model = make_model(model_spec(o, run.data));
   if (o.model.sync_batch_norm && run.model->buffers().empty())
-    throw Error("cannot synchronise batch norm", "the model " + o.model.name + " has none", "Leave out --sync-bn.");
+    throw UsageError("cannot synchronise batch norm", "the model " + o.model.name + " has none",
+                     "Leave out --sync-bn.");
   freeze_all_but(*run.model, o.model.train_only);
   run.sampler = std::make_unique<RunSampler>(make_sampler(run));
   run.schedule = make_schedule(o, steps_per_epoch(run));
@@ -316,8 +324,9 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
     if (!kept.data) kept.data = load_dataset(data_spec(o), run.device);
     run.data = *kept.data;
     make_model_and_sampler(run);
-    make_snapshot_folder(run);
   });
+  choose_snapshot_path(run);
+  all_or_none(group, [&] { make_snapshot_folder(run); });
   check_same_data(run);
   check_same_shards(run);
   if (o.model.sync_batch_norm && group.world_size() > 1) convert_sync_batchnorm(*run.model);
@@ -333,7 +342,7 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
   seed_everything(o.training.seed, group.rank());
   run.snapshots = std::make_unique<Snapshots>(snapshot_options(run), group);
   run.keep_interval = KeepInterval(o.snapshot.memory_steps, run.device.is_cuda());
-  const auto resumed = run.snapshots->resume(state_of(run));
+  const auto resumed = resume_or_refuse(run, state_of(run));
   if (resumed) {
     run.at = resumed->at;
     restore_extra(run, resumed->extra, resumed->own);

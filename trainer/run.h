@@ -71,6 +71,7 @@ struct Run {
   TimePoint interval_began = Clock::now();  // of keep_interval's value
   std::int64_t interval_steps = 0;          // since then
   KeepInterval::Seconds keeping_time{0};    // of this thread, for the last snapshot in memory
+  std::string snapshot_path = {};
   Position at = {};
   EpochTotals epoch = {};
   Wanted wanted = {};

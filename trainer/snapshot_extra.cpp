@@ -27,12 +27,17 @@ std::string alphabet_of(const Dataset& data) {
 }
 
 void check_alphabet(const Run& run, const nlohmann::json& extra) {
-  if (!extra.contains("alphabet") || extra["alphabet"] == alphabet_of(run.data)) return;
-  throw Error("cannot go on with this text", "the model was trained on one with other characters",
-              "Name the former text with --data, or start over with --fresh.");
+  if (has_same_alphabet(run, extra)) return;
+  throw UsageError(
+      "cannot go on with this text", "the model was trained on one with other characters",
+      "Name the former text with --data, another file with --snapshot OTHER.pt, or start over with --fresh.");
 }
 
 }  // namespace
+
+bool has_same_alphabet(const Run& run, const nlohmann::json& extra) {
+  return !extra.is_object() || !extra.contains("alphabet") || extra["alphabet"] == alphabet_of(run.data);
+}
 
 nlohmann::json config_of(const Run& run) {
   nlohmann::json all = nlohmann::json::object();
@@ -96,17 +101,17 @@ void restore_extra(Run& run, const nlohmann::json& extra, const std::vector<nloh
     return extra.contains("config") ? extra["config"].value(key, std::string()) : std::string();
   };
   if (extra.contains("epoch_steps") && (before("data.name") == "shards") != (run.options.data.name == "shards"))
-    throw Error("cannot go on within an epoch",
-                "its order is that of " + before("data.name") + " and this run's that of " + run.options.data.name,
-                "Go on with the former data, or start over with --fresh.");
+    throw UsageError("cannot go on within an epoch",
+                     "its order is that of " + before("data.name") + " and this run's that of " + run.options.data.name,
+                     "Go on with the former data, or start over with --fresh.");
   // With another measure the best one starts afresh: accuracy and loss are not comparable.
   if (extra.contains("judge") && before("evaluation.by") == run.options.evaluation.by)
     run.early_stopping.resume(best_state_in(extra["judge"]));
   if (extra.contains("best")) {
     const std::string by = before("snapshot.best"), now = run.options.snapshot.best;
     if (now != "none" && by != now)
-      throw Error("cannot keep the best snapshot by " + now, "this run keeps it by " + by,
-                  "Go on with --best " + by + ", or start over with --fresh.");
+      throw UsageError("cannot keep the best snapshot by " + now, "this run keeps it by " + by,
+                       "Go on with --best " + by + ", or start over with --fresh.");
     run.best.resume(best_state_in(extra["best"]));
   }
   check_alphabet(run, extra);

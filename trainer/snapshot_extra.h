@@ -14,8 +14,10 @@ nlohmann::json extra_of(const Run& run);
 // The same without a collective, in two parts: of all ranks, and of this one.
 nlohmann::json common_extra_of(const Run& run);
 std::vector<std::pair<std::string, at::Tensor>> own_numbers_of(const Run& run);
-// `own`: what own_numbers_of() gave on each rank, by name, where it is known. Throws Error if the run cannot continue
-// from it. An `extra` of another program changes nothing.
+// Of the snapshot's text, if it has one.
+bool has_same_alphabet(const Run& run, const nlohmann::json& extra);
+// `own`: what own_numbers_of() gave on each rank, by name, where it is known. Throws UsageError if the run cannot
+// continue from it. An `extra` of another program changes nothing.
 void restore_extra(Run& run, const nlohmann::json& extra, const std::vector<nlohmann::json>& own);
 
 }  // namespace ddprun::train

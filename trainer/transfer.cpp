@@ -30,8 +30,8 @@ void freeze_all_but(torch::nn::Module& model, const std::vector<std::string>& pr
   for (const std::string& prefix : prefixes) {
     const auto matches = [&](const auto& one) { return one.key().starts_with(prefix); };
     if (std::none_of(parameters.begin(), parameters.end(), matches))
-      throw Error("cannot train only '" + prefix + "'", "no weight's name begins with it",
-                  "The last one is " + parameters.back().key() + ".");
+      throw UsageError("cannot train only '" + prefix + "'", "no weight's name begins with it",
+                       "The last one is " + parameters.back().key() + ".");
   }
   for (const auto& one : parameters) {
     const auto begins = [&](const std::string& prefix) { return one.key().starts_with(prefix); };

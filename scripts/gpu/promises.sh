@@ -283,7 +283,7 @@ time_restart() {
   restart_options=("$@")
   start_long_run 1 --fresh
   wait_for '^epoch 3 step' out "$job"
-  until [ -e snapshot.pt ]; do sleep 0.02; done
+  until [ -e snapshot-convnet-digits.pt ]; do sleep 0.02; done
   began=$(milliseconds)
   kill -9 "$(cat pid.$((GPU_CHECK_RANKS - 1)))"
   wait_for 'resuming' out "$job"

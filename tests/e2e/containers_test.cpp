@@ -112,10 +112,10 @@ TEST_CASE(
   for (int i = 0; i < services.count(); ++i) CHECK(services.node(i).wait_exit(kJobLimit) == exited(75));
   services.start();
   for (int i = 0; i < services.count(); ++i) CHECK(services.node(i).wait_exit(kJobLimit) == exited(0));
-  CHECK(has(services.node(0).out(), "resuming from snapshot.pt"));
+  CHECK(has(services.node(0).out(), "resuming from snapshot-convnet-digits.pt"));
   CHECK(has(services.node(0).out(), "done: 20 epochs"));
-  CHECK((read_file(services.job_folder("node0") / "snapshot.pt") ==
-         read_file(services.job_folder("node1") / "snapshot.pt")));
+  CHECK((read_file(services.job_folder("node0") / "snapshot-convnet-digits.pt") ==
+         read_file(services.job_folder("node1") / "snapshot-convnet-digits.pt")));
 }
 
 TEST_CASE(

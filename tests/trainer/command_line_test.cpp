@@ -2,6 +2,7 @@
 
 #include "tests/support/test.h"
 #include "trainer/config/settings.h"
+#include "trainer/config/snapshot_path.h"
 #include "trainer/device_choice.h"
 #include "trainer/models/model_names.h"
 #include "trainer/tour/tour_line.h"
@@ -443,6 +444,21 @@ TEST_CASE("each name of another program stands for a setting, or has a sentence 
   }
   CHECK(others > 50);
   CHECK(unsupported > 20);
+}
+
+TEST_CASE("the default of --snapshot carries model and data, and a text's own name", "[command_line]") {
+  const auto path = [](const std::string& line) { return snapshot_path(parsed(line.empty() ? Words() : split(line))); };
+  CHECK(path("") == "snapshot-convnet-digits.pt");
+  CHECK(path("--model=resnet18 --dataset=cifar10 --data=set/of/mine") == "snapshot-resnet18-cifar10.pt");
+  CHECK(path("--model=gpt") == "snapshot-gpt-text.pt");
+  CHECK(path("--model=gpt --data=books/my.first.txt") == "snapshot-gpt-my.first.pt");
+  CHECK(path("--model=gpt --data=books/") == "snapshot-gpt-books.pt");
+  CHECK(path("--model=gpt --data=/") == "snapshot-gpt-text.pt");
+  CHECK(path("--model=gpt --data=..") == "snapshot-gpt-text.pt");
+  CHECK(path("--model=gpt --data=a:b*.txt") == "snapshot-gpt-a_b_.pt");
+  CHECK(path("--model=gpt --data=" + std::string(70, 'x')) == "snapshot-gpt-text.pt");
+  CHECK(path("--snapshot=mine.pt") == "mine.pt");
+  CHECK_THAT(read({"--print-config"}, "").early_exit->text, Contains("# by default snapshot-convnet-digits.pt"));
 }
 
 TEST_CASE("words key=value set values as hydra's do", "[command_line]") {

@@ -285,8 +285,9 @@ TEST_CASE("a text of other characters than the snapshot's is refused by one sent
   const std::string snapshot = read_file(folder / "s.pt");
   for (const std::string& changed : {text + "and XYZ", other}) {
     const Ended end = run_on(changed);
-    CHECK(end == exited(1));
-    CHECK_THAT(end.err, StartsWith("train: cannot ") && Contains(", or start over"));
+    CHECK(end == exited(2));
+    CHECK_THAT(end.err,
+               StartsWith("train: cannot go on ") && Contains("other characters") && Contains(", or start over"));
     CHECK(std::count(end.err.begin(), end.err.end(), '\n') == 1);
     INFO(end.err);
     CHECK(read_file(folder / "s.pt") == snapshot);

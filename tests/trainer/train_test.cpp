@@ -187,12 +187,14 @@ TEST_CASE("what cannot work is one sentence and the right exit code", "[train]")
     CHECK(std::count(end.err.begin(), end.err.end(), '\n') == 1);
   };
   fails({"--rabbit=3"}, 2, "--rabbit");
-  fails({snapshot, "--data=" + folder.path().string()}, 1, "cannot find the data file");
-  fails({snapshot, "--dataset=mnist"}, 1, "cannot find the data set mnist");
-  fails({snapshot, "--init=" + (folder / "none.pt").string()}, 1,
+  fails({snapshot, "--data=" + folder.path().string()}, 2, "cannot find the data file");
+  fails({snapshot, "--dataset=mnist"}, 2, "cannot find the data set mnist");
+  fails({snapshot, "--model=vgg11_bn"}, 2, "cannot build the model vgg11_bn");
+  fails({snapshot, "--train-only=fd."}, 2, "cannot train only 'fd.'");
+  fails({snapshot, "--init=" + (folder / "none.pt").string()}, 2,
         "cannot read the weights of --init " + (folder / "none.pt").string() + ": there is no such file");
   const std::string file = folder.write("file", "");
-  fails({"--snapshot=" + file + "/run.pt"}, 1,
+  fails({"--snapshot=" + file + "/run.pt"}, 2,
         "cannot make the folder " + file + ": Not a directory. Name another place with --snapshot.");
   const Ended env = test::run(train_with({}), 60s, {.env = {{"RANK", "2"}, {"WORLD_SIZE", "2"}}});
   CHECK(env == exited(2));
@@ -215,7 +217,72 @@ TEST_CASE("what every rank finds is said once, and a usage error is not tried ag
   CHECK(count_reports("--rabbit=3", 93, "--rabbit") <= 1);
   CHECK(count_reports("--model=resnet8", 93, "did you mean resnet18?") <= 1);
   folder.write("file", "");
-  CHECK(count_reports("--snapshot=file/run.pt", 1, "cannot make the folder file") <= 2);  // once in each of two rounds
+  CHECK(count_reports("--snapshot=file/run.pt", 93, "cannot make the folder file") == 1);
+  CHECK(count_reports("--data=none", 93, "there is no folder none") == 1);
+}
+
+TEST_CASE("runs of several models in one folder each have their own snapshot", "[train]") {
+  const TempFolder folder;
+  CommandOptions here = kOneThread;
+  here.cwd = folder.path();
+  const auto started = [&](const Words& words) {
+    return test::run(train_with(with({"--batch-size=500"}, words)), 60s, here);
+  };
+  CHECK(started({"1"}) == exited(0));
+  CHECK(started({"1", "--model=linear"}) == exited(0));
+  CHECK_THAT(started({"2"}).out, StartsWith("resuming from snapshot-convnet-digits.pt: 1 of 2"));
+  CHECK_THAT(started({"2", "--model=linear"}).out, StartsWith("resuming from snapshot-linear-toy.pt: 1 of 2"));
+}
+
+TEST_CASE("a snapshot of another model is refused once, by what it is of, and stays as it is", "[train]") {
+  const TempFolder folder;
+  CommandOptions here = kOneThread;
+  here.cwd = folder.path();
+  const auto started = [&](const Words& words) {
+    return test::run(
+        under_ddprun({"--nproc_per_node=2"}, train_with(with({"--snapshot=a.pt", "--batch-size=500"}, words))), 60s,
+        here);
+  };
+  REQUIRE(started({"1"}) == exited(0));
+  const std::string before = read_file(folder / "a.pt");
+  const auto refused = [&](const Words& words, const std::string& why) {
+    const Ended end = started(words);
+    CHECK(end == exited(93));
+    INFO(end.err);
+    CHECK(count(end.err, "train: cannot go on from a.pt: it is of convnet on digits" + why) == 1);
+    CHECK(count(end.err, "--snapshot OTHER.pt") == 1);
+    CHECK(count(end.err, "--fresh, which keeps this one as a.pt.old.") == 1);
+    CHECK(read_file(folder / "a.pt") == before);
+  };
+  refused({"2", "--model=linear"}, ", and this run is linear on toy. ");
+  refused({"2", "--optimizer=adam"}, ", but it is another optimizer's: ");
+  CHECK(started({"1", "--model=linear", "--fresh"}) == exited(0));
+  CHECK(read_file(folder / "a.pt.old") == before);
+}
+
+TEST_CASE("the former default snapshot is gone on from where it fits and is the only one", "[train]") {
+  const TempFolder folder;
+  CommandOptions here = kOneThread;
+  here.cwd = folder.path();
+  const auto started = [&](const Words& words) {
+    return test::run(under_ddprun({"--nproc_per_node=2"}, train_with(with({"--batch-size=500"}, words))), 60s, here);
+  };
+  REQUIRE(started({"1", "--snapshot=snapshot.pt"}) == exited(0));
+  const std::string before = read_file(folder / "snapshot.pt");
+  const std::string going_on = "going on in snapshot.pt, the default of earlier versions";
+  for (const Words& other : {Words{"1", "--model=linear"}, Words{"1", "--optimizer=adam"}}) {
+    const Ended end = started(other);
+    CHECK(end == exited(0));
+    CHECK_FALSE(has(end.out, going_on));
+    CHECK(read_file(folder / "snapshot.pt") == before);
+    fs::remove(folder / "snapshot-convnet-digits.pt");
+    fs::remove(folder / "snapshot-convnet-digits.pt.generation");
+  }
+  const Ended end = started({"2"});
+  CHECK_THAT(end.out, StartsWith(going_on) && Contains("\nresuming from snapshot.pt: 1 of 2 epochs done\n"));
+  CHECK_FALSE(fs::exists(folder / "snapshot-convnet-digits.pt"));
+  REQUIRE(started({"1", "--fresh"}) == exited(0));
+  CHECK_THAT(started({"1"}).out, StartsWith("nothing to do: snapshot-convnet-digits.pt"));
 }
 
 TEST_CASE("the folder of a snapshot is made by the first run", "[train]") {

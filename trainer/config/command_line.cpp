@@ -8,6 +8,7 @@
 #include "launcher/settings/overrides.h"
 #include "launcher/settings/yaml.h"
 #include "rendezvous/base/spelling.h"
+#include "trainer/config/snapshot_path.h"
 #include "trainer/models/model_names.h"
 #include "trainer/models/model_spec.h"
 
@@ -35,7 +36,7 @@ constexpr const char* kFooter = R"(
 Every value can also be set in a file: --print-config shows all values and where each came from, in the form that --config
 reads. ??? in a file stands for a value that must be given. The command line overrides the file. A word such as
 optimizer.lr=0.1, or lr=0.1, sets one value like --set. The names that options have in PyTorch's examples work, too.
-Only rank 0 prints. The snapshot is an ordinary PyTorch file: torch.load("snapshot.pt", weights_only=True)["MODEL_STATE"].
+Only rank 0 prints. A snapshot is an ordinary PyTorch file: torch.load("digits.pt", weights_only=True)["MODEL_STATE"].
 Exits with 0 when all epochs are done (or a launcher had it save and stop), 75 after SIGTERM when everything is saved, 2 for
 an invalid command line, 1 for everything else.
 )";
@@ -103,6 +104,11 @@ EarlyExit refusal(const std::vector<std::string>& sentences) {
   std::string text;
   for (const std::string& sentence : sentences) text += "train: " + visible(sentence) + "\n";
   return {2, text};
+}
+
+// Instead of a value that the next run, of another model or other data, would have to change.
+std::string by_default(const settings::Option& unset, const Options& options) {
+  return std::string_view(unset.key) == "snapshot.path" ? "by default " + snapshot_path(options) : "";
 }
 
 bool is_given(const std::vector<Setting>& given, const std::string& key) {
@@ -217,7 +223,9 @@ CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile
   if (!mistakes.empty())
     result.early_exit = refusal(mistakes);
   else if (in_force(result.given, option(table, "print-config")))
-    result.early_exit = EarlyExit{0, settings::print_settings(table, result.given, &result.options)};
+    result.early_exit = EarlyExit{
+        0, settings::print_settings(table, result.given, &result.options,
+                                    [&](const settings::Option& unset) { return by_default(unset, result.options); })};
   return result;
 }
 
@@ -254,7 +262,8 @@ std::vector<std::string> resolve_options(Options& o, const std::vector<Setting>&
     problems.push_back("--init-method is '" + visible(url) + "' but takes tcp://HOST:PORT or file:///PATH.");
   find_unused_settings(o, given, problems);
   find_epochs_of_warmup(o, given, problems);
-  if (o.snapshot.path.empty()) problems.push_back("--snapshot needs the name of a file.");
+  if (o.snapshot.path.empty() && is_given(given, "snapshot.path"))
+    problems.push_back("--snapshot needs the name of a file.");
   if (!o.model.init.empty() && !o.model.transfer.empty())
     problems.push_back("--init and --transfer both say which weights to begin with: leave out one of them.");
   if (!o.model.skip.empty() && o.model.init.empty() && o.model.transfer.empty())

@@ -68,7 +68,7 @@ struct TrainingOptions {
 };
 
 struct SavingOptions {
-  std::string path = "snapshot.pt";
+  std::string path = "";          // snapshot_path.h; empty: by model and data
   std::int64_t every_epochs = 1;  // costs a few milliseconds; a restart then loses little
   std::int64_t every_steps = 0;
   // Between two in memory, where the launcher has some for it; kMemoryStepsByCost: each, on a GPU by what they cost.

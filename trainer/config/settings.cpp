@@ -191,8 +191,8 @@ const auto& rows() {
           at<&Options::schedule, &ScheduleOptions::min_lr>(), {.min = 0}),
 
       row("snapshot.path", "snapshot", "FILE",
-          "File to resume from and to write, its folder is made if missing; older ones stay beside it as "
-          "snapshot-g1-s120.pt (step 120)",
+          "File to resume from and to write, by default snapshot-MODEL-DATA.pt; its folder is made if missing, and "
+          "older ones stay beside it as FILE-g1-s120.pt (step 120)",
           at<&Options::snapshot, &SavingOptions::path>()),
       row("snapshot.every_epochs", "save_every", "N", "Epochs between two snapshots",
           at<&Options::snapshot, &SavingOptions::every_epochs>(), {.positional = true, .min = 1, .max = kIndexMax}),

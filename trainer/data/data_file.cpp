@@ -56,18 +56,18 @@ std::string trimmed_folder(std::string path) {
   return path;
 }
 
-Error no_folder(const std::string& missing, const std::string& root) {
+UsageError no_folder(const std::string& missing, const std::string& root) {
   std::error_code none;
   const std::string what = "cannot find the data file " + missing,
                     name = "Name the folder that holds the data set's files with --data.";
   if (!fs::exists(root, none))
-    return Error(what, "there is no folder " + root,
-                 root.starts_with("~/")
-                     ? "A shell replaces ~ only at the beginning of a word: put a blank before it, or write $HOME."
-                     : name);
+    return UsageError(what, "there is no folder " + root,
+                      root.starts_with("~/")
+                          ? "A shell replaces ~ only at the beginning of a word: put a blank before it, or write $HOME."
+                          : name);
   const std::string folder = fs::path(root).parent_path();
-  return Error(what, root + " is no folder",
-               folder.empty() ? name : "Name its folder: --data " + shell_word(folder) + ".");
+  return UsageError(what, root + " is no folder",
+                    folder.empty() ? name : "Name its folder: --data " + shell_word(folder) + ".");
 }
 
 // Below ./data, the root that most examples give to torchvision.
@@ -107,7 +107,7 @@ std::string folder_with(const std::string& file, const HasFiles& has, const std:
     if (const std::string path = folder.empty() ? root : (fs::path(root) / folder).string(); has(path)) return path;
   const std::string missing = root + "/" + file;
   const auto not_found = [&](const std::string& why, const std::string& remedy) {
-    return Error("cannot find the data file " + missing, why, remedy);
+    return UsageError("cannot find the data file " + missing, why, remedy);
   };
   std::error_code none;
   if (!fs::is_directory(root, none)) throw no_folder(missing, root);
@@ -165,8 +165,8 @@ std::string find_data(const std::string& name, const std::string& data) {
     searched += (searched.empty() ? "" : ", ") + place.lexically_normal().string();
   }
   if (torchvision_has(name)) return "data";
-  throw Error("cannot find the data set " + name, "there is no " + searched,
-              "Name the folder with its files with --data.");
+  throw UsageError("cannot find the data set " + name, "there is no " + searched,
+                   "Name the folder with its files with --data.");
 }
 
 }  // namespace ddprun::train

@@ -77,8 +77,8 @@ std::string text_file(const DataSpec& spec) {
   if (!fs::is_directory(place)) return place;
   const std::string file = place + "/input.txt";
   if (!fs::exists(file))
-    throw Error("cannot find the data file " + file, "in " + place + " " + what_is_in(place),
-                "Name the text itself with --data.");
+    throw UsageError("cannot find the data file " + file, "in " + place + " " + what_is_in(place),
+                     "Name the text itself with --data.");
   return file;
 }
 

@@ -82,12 +82,12 @@ Problem problem_of(const ModelSpec& spec, ModelInput input) {
 
 }  // namespace
 
-std::optional<Error> problem_with(const ModelSpec& spec) {
+std::optional<UsageError> problem_with(const ModelSpec& spec) {
   const ModelName* model = find_model(spec.name);
-  if (model == nullptr) return Error("cannot build a model", no_such_model(spec.name));
+  if (model == nullptr) return UsageError("cannot build a model", no_such_model(spec.name));
   const Problem problem = problem_of(spec, model->input);
   if (problem.why.empty()) return std::nullopt;
-  return Error("cannot build the model " + spec.name, problem.why, problem.remedy);
+  return UsageError("cannot build the model " + spec.name, problem.why, problem.remedy);
 }
 
 }  // namespace ddprun::train

@@ -26,6 +26,6 @@ struct ModelSpec {
 };
 
 // The first problem of the spec, if any.
-std::optional<Error> problem_with(const ModelSpec& spec);
+std::optional<UsageError> problem_with(const ModelSpec& spec);
 
 }  // namespace ddprun::train

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ddprun/collectives.h"
+#include "rendezvous/base/error.h"
 
 namespace ddprun {
 
@@ -17,15 +18,20 @@ std::string sentence_of(const std::exception& error) {
 
 void all_or_none(const ProcessGroup& group, const std::function<void()>& part) {
   std::string problem;
+  bool usage = false;
   try {
     part();
   } catch (const PeerLost&) {
     throw;
   } catch (const std::exception& error) {
     problem = sentence_of(error);
+    usage = dynamic_cast<const UsageError*>(&error) != nullptr;
   }
-  for (const nlohmann::json& reported : all_gather_object(problem, group))
-    if (const auto sentence = reported.get<std::string>(); !sentence.empty()) throw AgreedError(sentence);
+  for (const nlohmann::json& reported : all_gather_object({problem, usage}, group)) {
+    const auto sentence = reported[0].get<std::string>();
+    if (!sentence.empty() && reported[1].get<bool>()) throw AgreedUsageError(sentence);
+    if (!sentence.empty()) throw AgreedError(sentence);
+  }
 }
 
 }  // namespace ddprun

@@ -15,6 +15,12 @@ class AgreedError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The same of a UsageError: no restart helps.
+class AgreedUsageError : public AgreedError {
+ public:
+  using AgreedError::AgreedError;
+};
+
 // Every rank runs its part; if any fails, all throw an AgreedError with the lowest failing rank's reason. A collective.
 void all_or_none(const ProcessGroup& group, const std::function<void()>& part);
 

@@ -136,18 +136,23 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
+bool is_of_name(int error) {
+  return error == EACCES || error == EPERM || error == EROFS || error == ENOTDIR || error == EISDIR ||
+         error == ENAMETOOLONG;
+}
+
 Refusal refusal_of(const std::string& path, int error) {
   const std::string folder = folder_of(path);
   std::error_code ignored;
   const auto status = std::filesystem::status(folder, ignored);
   if (error == ENOENT && !std::filesystem::exists(status))
-    return {"there is no folder " + folder, "Create it, or name another place."};
+    return {"there is no folder " + folder, "Create it, or name another place.", true};
   if (std::filesystem::exists(status) && !std::filesystem::is_directory(status))
-    return {folder + " is not a folder", "Name another place."};
+    return {folder + " is not a folder", "Name another place.", true};
   const std::string why = std::generic_category().message(error);
   if (error == ENOSPC || error == EDQUOT || error == EFBIG)
     return {why, "Free some space there, or name another place."};
-  return {why, "Name another place, or see to it that files can be written there."};
+  return {why, "Name another place, or see to it that files can be written there.", is_of_name(error)};
 }
 
 void remove_if_possible(Files& files, const std::string& path) {

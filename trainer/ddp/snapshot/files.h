@@ -50,7 +50,10 @@ std::string folder_of(const std::string& path);
 // The reason and the remedy when a folder is not writable.
 struct Refusal {
   std::string why, remedy;
+  bool of_name = false;  // another name mends it, and no later try does
 };
+// Of an errno.
+bool is_of_name(int error);
 Refusal refusal_of(const std::string& path, int error);
 
 // After an error, which may affect this, too: it says more than one of this would.

@@ -18,9 +18,9 @@ using torch::optim::Optimizer;
 using torch::optim::OptimizerOptions;
 using torch::optim::OptimizerParamState;
 
-Error optimizer_mismatch(const std::string& source, const std::string& why) {
-  return Error("cannot load the optimizer's state from " + source, why,
-               "Name the optimizer and the model that it was written with, or start over.");
+StateMismatch optimizer_mismatch(const std::string& source, const std::string& why) {
+  return StateMismatch("cannot load the optimizer's state from " + source, why,
+                       "Name the optimizer and the model that it was written with, or start over.");
 }
 
 // One parameter's state. `find` returns a tensor of the parameter's shape, type and layout, or an undefined one if the

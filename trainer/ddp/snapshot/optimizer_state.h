@@ -15,7 +15,7 @@ namespace ddprun {
 Dict optimizer_state(const torch::optim::Optimizer& optimizer);
 
 // Loads momentum, averages and step counts; learning rate and other options stay the optimizer's own. If the state is
-// of another optimizer or model, throws Error and leaves the optimizer unchanged.
+// of another optimizer or model, throws StateMismatch and leaves the optimizer unchanged.
 void load_optimizer_state(torch::optim::Optimizer& optimizer, const Dict& state, const std::string& source);
 
 }  // namespace ddprun

@@ -227,7 +227,9 @@ void SnapshotFolder::check_writable() const {
   try {
     files_.check_writable(folder_);
   } catch (const std::system_error& error) {
-    throw unwritable(policy_.path, error);
+    const Refusal refusal = refusal_of(policy_.path, error.code().value());
+    if (!refusal.of_name) throw unwritable(policy_.path, error);
+    throw UsageError("cannot write the snapshot " + policy_.path, refusal.why, refusal.remedy);
   }
 }
 

@@ -90,6 +90,25 @@ void load(const Snapshot& snapshot, const std::string& name, const TrainingState
     set_rng_state(snapshot.rng[static_cast<std::size_t>(group.rank())], group.device());
 }
 
+// What does not fit one rank fits none: all have the same model and bytes.
+void load_or_refuse(const Snapshot& snapshot, bool from_memory, const std::string& path, const TrainingState& state,
+                    const ProcessGroup& group) {
+  std::string mismatch;
+  try {
+    all_or_none(group, [&] {
+      try {
+        load(snapshot, from_memory ? "the snapshot in memory" : "the snapshot " + path, state, group);
+      } catch (const StateMismatch& error) {
+        mismatch = error.why();
+        throw;
+      }
+    });
+  } catch (const AgreedError& error) {
+    if (mismatch.empty()) throw;
+    throw SnapshotMismatch(error.what(), mismatch, path, snapshot.extra);
+  }
+}
+
 }  // namespace
 
 struct Snapshots::Impl {
@@ -378,9 +397,7 @@ std::optional<Resumed> Snapshots::resume(const TrainingState& state) {
   impl_->agreement.forget();
   if (!snapshot) return std::nullopt;
   const std::string& path = impl_->agreement.path();
-  all_or_none(impl_->group, [&] {
-    load(*snapshot, from_memory ? "the snapshot in memory" : "the snapshot " + path, state, impl_->group);
-  });
+  load_or_refuse(*snapshot, from_memory, path, state, impl_->group);
   return Resumed{.at = snapshot->at,
                  .bucket_order = usable_order(snapshot->bucket_order, state.model),
                  .metric = snapshot->metric,

@@ -2,23 +2,18 @@
 
 #include <torch/torch.h>
 
-#include "rendezvous/base/error.h"
 #include "trainer/ddp/snapshot/named_tensors.h"
 
 namespace ddprun {
 namespace {
 
-Error mismatch_error(const std::string& source, const std::string& why) {
-  return Error("cannot load " + source, why,
-               "It belongs to another model or data set: name the one it was written with, or start over.");
-}
-
-at::Tensor find(const Dict& state, const std::string& name, const std::string& source) {
+// Undefined: there is none.
+at::Tensor find(const Dict& state, const std::string& name) {
   for (const std::string& key : {name, "module." + name}) {
     const auto it = state.find(key);
     if (it != state.end() && it->value().isTensor()) return it->value().toTensor();
   }
-  throw mismatch_error(source, "it has no tensor " + name);
+  return {};
 }
 
 std::string shape_text(at::IntArrayRef sizes) {
@@ -37,21 +32,27 @@ Dict model_state(const torch::nn::Module& model) {
   return result;
 }
 
-void load_model_state(torch::nn::Module& model, const Dict& state, const std::string& source) {
-  const torch::NoGradGuard no_grad;
+std::string model_mismatch(const torch::nn::Module& model, const Dict& state) {
   const auto tensors = named_tensors(model);
   if (state.size() != tensors.size())
-    throw mismatch_error(source, "it has " + std::to_string(state.size()) + " tensors where the model has " +
-                                     std::to_string(tensors.size()));
-  std::vector<at::Tensor> all;  // checked first, then loaded: a mismatch leaves the model unchanged
+    return "it has " + std::to_string(state.size()) + " tensors where the model has " + std::to_string(tensors.size());
   for (const auto& [name, tensor] : tensors) {
-    const at::Tensor& saved = all.emplace_back(find(state, name, source));
+    const at::Tensor saved = find(state, name);
+    if (!saved.defined()) return "it has no tensor " + name;
     if (saved.sizes() != tensor.sizes())
-      throw mismatch_error(source, name + " is " + shape_text(saved.sizes()) + " in the file and " +
-                                       shape_text(tensor.sizes()) + " in the model");
+      return name + " is " + shape_text(saved.sizes()) + " in the file and " + shape_text(tensor.sizes()) +
+             " in the model";
   }
-  auto saved = all.begin();
-  for (const auto& [name, tensor] : tensors) tensor.detach().copy_(*saved++);
+  return "";
+}
+
+void load_model_state(torch::nn::Module& model, const Dict& state, const std::string& source) {
+  // Checked first, then loaded: a mismatch leaves the model unchanged.
+  if (const std::string why = model_mismatch(model, state); !why.empty())
+    throw StateMismatch("cannot load " + source, why,
+                        "It belongs to another model or data set: name the one it was written with, or start over.");
+  const torch::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : named_tensors(model)) tensor.detach().copy_(find(state, name));
 }
 
 }  // namespace ddprun

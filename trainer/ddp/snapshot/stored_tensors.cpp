@@ -140,7 +140,8 @@ Stored stored_in_file(const std::string& path, const std::string& what, bool is_
   if (looks_like_safetensors(*bytes)) return stored_in_safetensors(bytes, source);
   if (!is_part)
     if (const auto files = files_of_index(*bytes, source); !files.empty()) return stored_in_parts(files, path, what);
-  if (const auto other = other_file(*bytes, path)) throw Error("cannot read " + source, other->what, other->remedy);
+  if (const auto other = other_file(*bytes, path))
+    throw UsageError("cannot read " + source, other->what, other->remedy);
   return stored_in_torch_file(bytes, source, path);
 }
 
@@ -160,15 +161,16 @@ Stored stored_in_folder(const std::string& folder, const std::string& what) {
   for (const char* usual : kUsualNames)
     if (has(usual)) return stored_in_file(folder + "/" + usual, what, /*is_part=*/false);
   const std::string source = what + " " + folder;
-  if (const auto other = other_folder(names, folder)) throw Error("cannot read " + source, other->what, other->remedy);
+  if (const auto other = other_folder(names, folder))
+    throw UsageError("cannot read " + source, other->what, other->remedy);
   std::vector<std::string> likely;
   for (const std::string& name : names)
     if (std::any_of(std::begin(kEndings), std::end(kEndings), [&](const char* end) { return name.ends_with(end); }))
       likely.push_back(name);
   if (!likely.empty())
-    throw Error("cannot read " + source, "it is a folder",
-                "Name a file in it, such as " + first_of_names(likely) + ".");
-  throw Error("cannot read " + source, "it is a folder without weights; in it " + is_or_are(names));
+    throw UsageError("cannot read " + source, "it is a folder",
+                     "Name a file in it, such as " + first_of_names(likely) + ".");
+  throw UsageError("cannot read " + source, "it is a folder without weights; in it " + is_or_are(names));
 }
 
 // Without slashes at the end.
@@ -191,13 +193,13 @@ Stored read_stored_tensors(const std::string& given, const std::string& what) {
   const std::string path = trimmed(given);
   if (fs::is_directory(path, none)) return stored_in_folder(path, what);
   if (path.starts_with("~/") && !fs::exists(path, none))
-    throw Error("cannot read " + what + " " + path, "there is no folder ~ here",
-                "A shell replaces ~ only at the beginning of a word: put a blank before it, or write $HOME.");
+    throw UsageError("cannot read " + what + " " + path, "there is no folder ~ here",
+                     "A shell replaces ~ only at the beginning of a word: put a blank before it, or write $HOME.");
   if (fs::status(path, none).type() == fs::file_type::not_found) {
     const bool has_folder = fs::is_directory(folder_of(path), none);
-    throw Error("cannot read " + what + " " + path,
-                has_folder ? "there is no such file" : "there is no folder " + folder_of(path),
-                has_folder ? near_file(path, what) : "");
+    throw UsageError("cannot read " + what + " " + path,
+                     has_folder ? "there is no such file" : "there is no folder " + folder_of(path),
+                     has_folder ? near_file(path, what) : "");
   }
   return stored_in_file(path, what, /*is_part=*/false);
 }

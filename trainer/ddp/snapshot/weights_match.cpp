@@ -120,9 +120,10 @@ WeightsMatch match_weights(const std::vector<TensorShape>& file, const std::vect
   Places found;  // in the file, by the model's names
   for (std::size_t i = 0; i < file.size(); ++i) {
     if (!found.emplace(names[i], i).second)
-      throw Error("cannot load " + source,
-                  "two of its tensors would be " + printable(names[i]) + ", one of them " + printable(file[i].name),
-                  "Change LoadOptions::rename.");
+      throw UsageError(
+          "cannot load " + source,
+          "two of its tensors would be " + printable(names[i]) + ", one of them " + printable(file[i].name),
+          "Change LoadOptions::rename.");
     if (!places.contains(names[i]) && !skipped(names[i], options)) match.report.unexpected.push_back(names[i]);
   }
   std::set<std::size_t> loaded;
@@ -148,13 +149,13 @@ WeightsMatch match_weights(const std::vector<TensorShape>& file, const std::vect
         .push_back(model[i].name);
   const std::string why = mismatch_text(match.report);
   if (!options.partial && !why.empty())
-    throw Error("cannot load " + source, why,
-                options.remedy.empty()
-                    ? "Load it into the model it was saved from, or set LoadOptions::partial to take what fits."
-                    : options.remedy);
+    throw UsageError("cannot load " + source, why,
+                     options.remedy.empty()
+                         ? "Load it into the model it was saved from, or set LoadOptions::partial to take what fits."
+                         : options.remedy);
   if (match.pairs.empty() && !why.empty())
-    throw Error("cannot load " + source, "none of its tensors fits the model: " + why,
-                options.remedy.empty() ? "LoadOptions::rename makes names fit." : options.remedy);
+    throw UsageError("cannot load " + source, "none of its tensors fits the model: " + why,
+                     options.remedy.empty() ? "LoadOptions::rename makes names fit." : options.remedy);
   return match;
 }
 

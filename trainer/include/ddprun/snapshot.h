@@ -39,7 +39,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ddprun/amp.h"
@@ -113,6 +115,21 @@ struct Resumed {
   int world_size = 0;
 };
 
+// The snapshot is of another model or optimizer. The same on all ranks; no restart helps.
+class SnapshotMismatch : public std::runtime_error {
+ public:
+  SnapshotMismatch(const std::string& sentence, std::string why, std::string path, nlohmann::json extra)
+      : std::runtime_error(sentence), why_(std::move(why)), path_(std::move(path)), extra_(std::move(extra)) {}
+
+  const std::string& why() const { return why_; }  // "it has 16 tensors where the model has 122"
+  const std::string& path() const { return path_; }
+  const nlohmann::json& extra() const { return extra_; }  // SaveRequest::extra of who wrote it
+
+ private:
+  std::string why_, path_;
+  nlohmann::json extra_;
+};
+
 // The path of a run's best snapshot: run-best.pt for run.pt.
 std::string best_snapshot_path(const std::string& path);
 
@@ -125,8 +142,8 @@ class Snapshots {
   Snapshots& operator=(const Snapshots&) = delete;
 
   // Loads the newest good snapshot, if there is one, into everything that `state` names; a schedule's rate only into an
-  // optimizer of one group. Call it before the first save(). Throws if the snapshot is of another model or optimizer.
-  // Needs memory for twice the file, on each rank.
+  // optimizer of one group. Call it before the first save(). Throws SnapshotMismatch if it is of another model or
+  // optimizer. Needs memory for twice the file, on each rank.
   std::optional<Resumed> resume(const TrainingState& state);
 
   // Call it between two steps. Waits for the previous file if that is still being written. A disk error gives a
