@@ -8,6 +8,8 @@
 #include "launcher/settings/argv_parser.h"
 #include "launcher/settings/environment.h"
 #include "launcher/settings/help.h"
+#include "launcher/settings/paths.h"
+#include "launcher/settings/yaml.h"
 #include "launcher/values.h"
 #include "rendezvous/base/spelling.h"
 #include "rendezvous/peer/token.h"
@@ -62,6 +64,14 @@ std::string unreadable(const Setting& named, const Unreadable& failed) {
   return subject(named) + " is '" + named.text + "', which cannot be read: " + failed.why + ".";
 }
 
+// The line that converts the file is one with --print-config. A job's file has more keys than options.
+void answer_to_yaml(const std::string& file, const std::string& text, CommandLine& line) {
+  if (in_force(line.config.settings, "print-config"))
+    line.answer = settings::toml_from_yaml(options(), text, settings::OtherKeys::stay);
+  else
+    line.mistakes.push_back(settings::yaml_refusal(file, options().program));
+}
+
 void read_file(const Inputs& inputs, CommandLine& line) {
   const Setting* named = in_force(line.config.settings, "config");
   if (!named || !inputs.read_file) return;
@@ -70,8 +80,11 @@ void read_file(const Inputs& inputs, CommandLine& line) {
   const auto content = inputs.read_file(named->text);
   if (const auto* failed = std::get_if<Unreadable>(&content))
     return line.mistakes.push_back(unreadable(*named, *failed));
-  JobFile file = read_job_file(named->text, std::get<FileText>(content).text);
+  const std::string& text = std::get<FileText>(content).text;
+  if (settings::is_yaml(named->text)) return answer_to_yaml(named->text, text, line);
+  JobFile file = read_job_file(named->text, text);
   append(line.config.settings, file.settings);
+  append(line.mistakes, settings::expand_paths(line.config.settings, settings::PathsOf::file, inputs.environment));
   append(line.mistakes, file.mistakes);
   line.config.env = std::move(file.env);
   line.config.rules = std::move(file.rules.failures);
@@ -216,7 +229,9 @@ CommandLine read_command_line(const std::vector<std::string>& arguments, const I
   append(line.mistakes, env_options.mistakes);
   append(line.config.settings, typed.settings);
   append(line.config.settings, env_options.settings);
+  append(line.mistakes, settings::expand_paths(line.config.settings, settings::PathsOf::words, inputs.environment));
   read_file(inputs, line);
+  if (!line.answer.empty()) return line;
   read_scheduler(inputs, line);
   append(line.mistakes, settings::apply(options(), line.config.settings, &line.config));
   read_hosts(inputs, line);

@@ -11,6 +11,7 @@
 #include "launcher/metrics_file.h"
 #include "launcher/options.h"
 #include "launcher/print_config.h"
+#include "launcher/settings/paths.h"
 #include "launcher/settings/values.h"
 #include "rendezvous/base/spelling.h"
 
@@ -162,6 +163,15 @@ class DescriptionReader {
     out_.job.name = *text;
   }
 
+  // Where the job runs is another machine, perhaps; what options name is replaced there.
+  static bool is_as_written(const std::string& name, const toml::node& node, const std::string& path,
+                            FileNotes& notes) {
+    if (!settings::needs_shell(path)) return true;
+    notes.add(node, name + " is " + describe_value(node) +
+                        ", and neither ~ nor a variable is replaced in it: write the path as it is.");
+    return false;
+  }
+
   void read_folder(const std::string& name, const toml::node& node, std::string& folder, FileNotes& notes) {
     const auto text = text_of(name, node, notes);
     if (!text) return;
@@ -170,7 +180,7 @@ class DescriptionReader {
                                  (name == "output_path" ? ". Copy it away after the job, or keep the snapshot by "
                                                           "snapshot.store."
                                                         : "."));
-    folder = (fs::path(folder_) / *text).lexically_normal().string();
+    if (is_as_written(name, node, *text, notes)) folder = (fs::path(folder_) / *text).lexically_normal().string();
   }
 
   void read_entry_point(const toml::node& node, FileNotes& notes) {
@@ -253,7 +263,7 @@ class DescriptionReader {
     if (!node.is_string())
       return notes.add(node, "snapshot." + key + " is " + describe_value(node) + "; it takes a string.");
     const std::string text = node.as_string()->get();
-    if (key == "path") copy.path = text;
+    if (key == "path" && is_as_written("snapshot.path", node, text, notes)) copy.path = text;
     if (key == "fetch") copy.fetch = text;
     if (key == "store") copy.store = text;
     if (key != "s3_uri") return;

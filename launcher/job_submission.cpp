@@ -50,9 +50,7 @@ std::string text_of_file(const std::string& file) {
   const auto content = process_inputs().read_file(file);
   if (const auto* failed = std::get_if<Unreadable>(&content))
     throw UsageError("cannot read the job's file " + file, failed->why, "");
-  if (settings::is_yaml(file))
-    throw UsageError("cannot read the job's file " + file, "it is YAML by its name, and a job's file is TOML",
-                     "docs/jobs.md shows one.");
+  if (settings::is_yaml(file)) throw JobRefused(settings::yaml_refusal(file, "ddprun"));
   return std::get<FileText>(content).text;
 }
 

@@ -263,7 +263,7 @@ int shards_main(std::vector<std::string> arguments) {
 int main(std::vector<std::string> arguments) {
   if (!arguments.empty() && arguments.front() == "shards") return shards_main({arguments.begin() + 1, arguments.end()});
   if (!arguments.empty() && arguments.front() == "tour") return tour_main({arguments.begin() + 1, arguments.end()});
-  const CommandLine config = read_command_line(std::move(arguments), read_text);
+  const CommandLine config = read_command_line(std::move(arguments), read_text, process_environment());
   if (config.early_exit) return exit_early(*config.early_exit);
   const Environment environment = with_given_rank(process_environment(), config.options.group);
   auto [env, problems] = read_rank_env(environment, config.options.group.init_method == "env://");

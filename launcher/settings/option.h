@@ -97,6 +97,7 @@ struct Setting {
   std::string text = {};  // as given, read by Member::set
   Origin origin = Origin::standard;
   std::string place = {};  // "--max_restarts", "PET_MAX_RESTARTS", "job.toml:3", "SLURM_NODEID", "--set optimizer.lr"
+  bool overrides = false;  // a word KEY=VALUE: of several the last one counts
 };
 
 inline constexpr const char* kMustBeGiven = "???";  // in a file: must be given on the command line

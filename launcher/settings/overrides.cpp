@@ -120,12 +120,13 @@ void add_overrides(const Table& table, const std::vector<std::string>& overrides
     const std::size_t equals = word.find('=');
     const std::string key(without_plus(word.substr(0, equals)));
     if (const Option* option = find_override(table, key)) {
-      parsed.settings.push_back({option, value_of(*option, word.substr(equals + 1)), Origin::command_line, key});
+      parsed.settings.push_back(
+          {option, value_of(*option, word.substr(equals + 1)), Origin::command_line, key, /*overrides=*/true});
       continue;
     }
     const Option* refused = find_option(table, key.substr(key.find_last_of("./") + 1));
     if (refused && *refused->refusal) {
-      parsed.settings.push_back({refused, word.substr(equals + 1), Origin::command_line, key});
+      parsed.settings.push_back({refused, word.substr(equals + 1), Origin::command_line, key, /*overrides=*/true});
       continue;
     }
     const Option* near = nearest_key(table, key);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "launcher/settings/nearest_name.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::settings {
@@ -69,8 +70,8 @@ Read<std::size_t> read_choice(const Option& option, const std::string& text) {
   const auto found = std::find(choices.begin(), choices.end(), text);
   if (found != choices.end()) return static_cast<std::size_t>(found - choices.begin());
   std::erase(choices, "");
-  const std::string hint = did_you_mean(text, choices);
-  return Wrong{"it takes " + listed(choices) + (hint.empty() ? "" : "." + hint)};
+  const std::string near = nearest_name(text, choices);
+  return Wrong{"it takes " + listed(choices) + (near.empty() ? "" : ". Did you mean '" + near + "'?")};
 }
 
 Read<Duration> read_duration(const std::string& text) {

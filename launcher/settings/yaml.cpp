@@ -10,6 +10,7 @@
 #include "launcher/settings/overrides.h"
 #include "launcher/settings/values.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/base/toml.h"
 
 namespace ddprun::settings {
 namespace {
@@ -102,14 +103,62 @@ std::string flag_word(const Option& option, const std::string& text) {
                                                              : text;
 }
 
+std::size_t digits_at(std::string_view text) { return std::min(text.find_first_not_of("0123456789"), text.size()); }
+
+// -1, 0.5, 1e-3; neither 007 nor .5.
+bool is_toml_number(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  const std::size_t whole = digits_at(text);
+  if (whole == 0 || (whole > 1 && text.front() == '0')) return false;
+  text.remove_prefix(whole);
+  if (text.starts_with('.')) {
+    text.remove_prefix(1);
+    const std::size_t fraction = digits_at(text);
+    if (fraction == 0) return false;
+    text.remove_prefix(fraction);
+  }
+  if (!text.starts_with('e') && !text.starts_with('E')) return text.empty();
+  text.remove_prefix(1);
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  return !text.empty() && digits_at(text) == text.size();
+}
+
+// As TOML: a number and a truth value stay what they are, unless in quotes.
+std::optional<std::string> toml_from_scalar(const std::string& text) {
+  const auto scalar = yaml_scalar(text);
+  if (!scalar) return {};
+  const bool plain = !is_quoted(text) && (is_toml_number(*scalar) || *scalar == "true" || *scalar == "false");
+  return plain ? *scalar : toml_string(*scalar);
+}
+
+std::optional<std::string> toml_from_items(const std::vector<std::string>& items) {
+  std::vector<std::string> all;
+  for (const std::string& item : items) {
+    const bool mapping = !is_quoted(item) && (item.find(": ") != std::string::npos || item.ends_with(':'));
+    const auto value = mapping ? std::nullopt : toml_from_scalar(item);
+    if (!value) return {};
+    all.push_back(*value);
+  }
+  return "[" + joined(all, ", ") + "]";
+}
+
+std::optional<std::string> toml_from_value(const std::string& text) {
+  if (!text.starts_with('[') || !text.ends_with(']')) return toml_from_scalar(text);
+  const std::string inside = trimmed(std::string_view(text).substr(1, text.size() - 2));
+  std::vector<std::string> items;
+  for (const std::string& part : inside.empty() ? std::vector<std::string>() : split(inside, ','))
+    items.push_back(trimmed(part));
+  return toml_from_items(items);
+}
+
 class Converter {
  public:
-  explicit Converter(const Table& table) : table_(table) {}
+  Converter(const Table& table, OtherKeys other_keys) : table_(table), other_keys_(other_keys) {}
 
   std::string convert(const std::string& text) {
     const std::vector<YamlLine> lines = yaml_lines(text);
     for (std::size_t i = 0; i < lines.size(); ++i) i = take(lines, i);
-    std::string toml = print_given(table_, resolved());
+    std::string toml = print_given(table_, resolved()) + others_;
     std::stable_sort(left_out_.begin(), left_out_.end(),
                      [](const LeftOut& a, const LeftOut& b) { return a.lines.first < b.lines.first; });
     for (const LeftOut& one : left_out_) toml += comment(one);
@@ -142,12 +191,19 @@ class Converter {
     const std::string key = path_of(yaml_scalar(line.text.substr(0, colon)).value_or("?"));
     const std::string value = trimmed(std::string_view(line.text).substr(colon + 1));
     if (!value.empty()) {
-      set(all, key, last == i ? yaml_value(value) : std::nullopt, value);
+      if (is_other(key))
+        keep(all, key, last == i ? toml_from_value(value) : std::nullopt, value);
+      else
+        set(all, key, last == i ? yaml_value(value) : std::nullopt, value);
       return last;
     }
     if (i + 1 < lines.size() && is_item(lines[i + 1]) && lines[i + 1].indent >= line.indent) {
       const std::size_t end = end_of_list(lines, i + 1);
-      set({line.number, lines[end].number}, key, list(lines, i + 1, end), "");
+      const Lines whole{line.number, lines[end].number};
+      if (is_other(key))
+        keep(whole, key, toml_from_list(lines, i + 1, end), "");
+      else
+        set(whole, key, list(lines, i + 1, end), "");
       return end;
     }
     sections_.push_back({line.indent, key});
@@ -175,6 +231,31 @@ class Converter {
       end = last_below(lines, end + 1);
     return end;
   }
+  bool is_other(const std::string& key) const {
+    if (other_keys_ == OtherKeys::are_left_out) return false;
+    const Option* option = key.find('.') == std::string::npos ? find_option(table_, key) : nullptr;
+    return !option || !in_file(*option);
+  }
+
+  void keep(Lines lines, const std::string& key, const std::optional<std::string>& value, const std::string& text) {
+    if (is_null(text)) return;
+    if (!value) return leave_out(lines, "the value of " + key + " is not a plain one");
+    std::vector<std::string> parts;
+    for (const std::string& part : split(key, '.')) parts.push_back(toml_key(part));
+    others_ += joined(parts, ".") + " = " + *value + "\n";
+  }
+
+  // An item of a list each; empty: one is not plain.
+  static std::optional<std::string> toml_from_list(const std::vector<YamlLine>& lines, std::size_t first,
+                                                   std::size_t end) {
+    std::vector<std::string> items;
+    for (std::size_t i = first; i <= end; ++i) {
+      if (!is_item(lines[i]) || lines[i].indent != lines[first].indent) return {};
+      items.push_back(trimmed(std::string_view(lines[i].text).substr(1)));
+    }
+    return toml_from_items(items);
+  }
+
   // The items joined with commas; empty: one of them is not plain, or has a comma itself.
   static std::optional<std::string> list(const std::vector<YamlLine>& lines, std::size_t first, std::size_t end) {
     std::string all;
@@ -220,6 +301,8 @@ class Converter {
   }
 
   const Table& table_;
+  const OtherKeys other_keys_;
+  std::string others_ = {};  // lines of TOML
   std::vector<Section> sections_;
   std::vector<Setting> settings_;
   std::vector<LeftOut> left_out_;
@@ -229,6 +312,14 @@ class Converter {
 
 bool is_yaml(const std::string& file_name) { return file_name.ends_with(".yaml") || file_name.ends_with(".yml"); }
 
-std::string toml_from_yaml(const Table& table, const std::string& text) { return Converter(table).convert(text); }
+std::string yaml_refusal(const std::string& file_name, const char* program) {
+  const std::string toml = file_name.substr(0, file_name.rfind('.')) + ".toml";
+  return file_name + " is YAML, and only TOML is read. This converts it: " + program + " --config " +
+         shell_word(file_name) + " --print-config > " + shell_word(toml);
+}
+
+std::string toml_from_yaml(const Table& table, const std::string& text, OtherKeys other_keys) {
+  return Converter(table, other_keys).convert(text);
+}
 
 }  // namespace ddprun::settings

@@ -15,7 +15,7 @@ std::vector<std::string> split(std::string_view text, char separator);  // "" ha
 // The parts between blanks, tabs and line ends. They point into `text`.
 std::vector<std::string_view> words_in(std::string_view text);
 
-// Levenshtein distance: how many letters to change, add or drop.
+// How many letters to change, add or drop, or of two neighbours to swap.
 std::size_t distance(std::string_view a, std::string_view b);
 
 // The one of `words` that was probably meant: at most a few letters differ. Empty if none is close.

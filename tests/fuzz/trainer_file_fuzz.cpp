@@ -50,11 +50,15 @@ void read_pickle(const std::vector<std::uint8_t>& bytes) {
 }
 
 void read_yaml(const std::string& text) {
-  const auto line = read_command_line({"--config=job.yaml"}, [&](const std::string&) { return text; });
-  promise(line.early_exit && line.early_exit->code == 2, "YAML is refused");
-  const std::string toml = line.early_exit->text.substr(line.early_exit->text.find("\n\n") + 2);
-  for (const std::string& mistake : settings::read_config_file(setting_table(), "file", toml).mistakes)
-    promise(mistake.find("not valid TOML") == std::string::npos, "and what is shown instead is TOML");
+  const auto read_file = [&](const std::string&) { return text; };
+  promise(read_command_line({"--config=job.yaml"}, read_file).early_exit->code == 2, "YAML is refused");
+  const auto line = read_command_line({"--config=job.yaml", "--print-config"}, read_file);
+  promise(line.early_exit && line.early_exit->code == 0, "and converted");
+  const auto check_toml = [](const std::string& toml) {
+    for (const std::string& mistake : settings::read_config_file(setting_table(), "file", toml).mistakes)
+      promise(mistake.find("not valid TOML") == std::string::npos, "to TOML");
+  };
+  check_toml(line.early_exit->text);
 }
 
 void read_records(const std::vector<std::uint8_t>& bytes) {

@@ -1,6 +1,7 @@
 #include "launcher/cli.h"
 
 #include "launcher/job.h"
+#include "launcher/job_description_file.h"
 #include "launcher/options.h"
 #include "launcher/print_config.h"
 #include "rendezvous/base/spelling.h"
@@ -223,6 +224,48 @@ TEST_CASE("a file sets what neither the command line nor the environment does", 
   CHECK(config.program == Arguments{"train", "--lr", "1"});
   CHECK(parsed({"--config=x", "mine"}, {}, file).program == Arguments{"mine"});
   CHECK(parsed({"p"}, {{"PET_CONFIG", "x"}}, file).role == "a");
+}
+
+TEST_CASE("a file in YAML is refused with the line that converts it, and so are a job's keys", "[cli]") {
+  const std::string yaml =
+      "nproc_per_node: 2   # workers\nmax-restarts: 1\nname: digits\nprogram: [train, \"3\", --lr, 1e-3]\nenv:\n  A: "
+      "1\n"
+      "  B_2: yes it is\nhyperparameters:\n  max-restarts: 007\ntags:\n  - a: b\narguments:\n- -x\n- 'y z'\n";
+  CHECK(command_line({"--config=a/job.yml", "p"}, {}, yaml).mistakes ==
+        Arguments{"a/job.yml is YAML, and only TOML is read. This converts it: ddprun --config a/job.yml "
+                  "--print-config > a/job.toml"});
+  const std::string toml =
+      "nproc-per-node = 2\nmax-restarts = 1\nname = \"digits\"\nprogram = [\"train\", \"3\", \"--lr\", 1e-3]\nenv.A = "
+      "1\n"
+      "env.B_2 = \"yes it is\"\nhyperparameters.max-restarts = \"007\"\narguments = [\"-x\", \"y z\"]\n"
+      "# lines 10 to 11 are left out: the value of tags is not a plain one\n";
+  const std::string converted = command_line({"--config=a/job.yml", "--print-config"}, {}, yaml).answer;
+  CHECK(converted == toml);
+  CHECK(read_job_description({.name = "job.toml", .folder = "/", .text = converted}).mistakes.empty());
+}
+
+TEST_CASE("~ and variables in the paths of file and environment are replaced, and no others", "[cli]") {
+  const Environment home{{"HOME", "/home/me"}, {"SCRATCH", "/scratch"}};
+  const auto with_variable = [&](const std::string& name, const std::string& text) {
+    Environment all = home;
+    all[name] = text;
+    return all;
+  };
+  CHECK(parsed({"p"}, with_variable("PET_LOG_DIR", "~/logs")).log_dir == "/home/me/logs");
+  CHECK(parsed({"--config=c", "p"}, home, "log-dir = \"${SCRATCH}/x\"\n").log_dir == "/scratch/x");
+  CHECK(parsed({"--log-dir=~/$SCRATCH", "p"}, home).log_dir == "/home/me/$SCRATCH");
+  CHECK(parsed({"p"}, with_variable("PET_ROLE", "~/$SCRATCH")).role == "~/$SCRATCH");
+  CHECK(command_line({"p"}, with_variable("PET_LOG_DIR", "$NONE/logs")).mistakes ==
+        Arguments{"PET_LOG_DIR in the environment is '$NONE/logs', and there is no variable NONE in the environment."});
+  CHECK(parsed({"--log-dir=x", "p"}, with_variable("PET_LOG_DIR", "$NONE/logs")).log_dir == "x");
+  for (const char* key : {"source_dir", "output_path", "snapshot"}) {
+    const Arguments mistakes =
+        read_job_description(
+            {.name = "job.toml", .folder = "/", .text = "program = \"p\"\n" + std::string(key) + " = \"~/x\"\n"})
+            .mistakes;
+    REQUIRE(mistakes.size() == 1);
+    CHECK_THAT(mistakes.front(), StartsWith("job.toml:2: ") && Contains("neither ~ nor a variable is replaced in it"));
+  }
 }
 
 TEST_CASE("what --print-config shows is read back by --config to the same values", "[cli]") {

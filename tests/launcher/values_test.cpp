@@ -109,6 +109,8 @@ TEST_CASE("two commas in a list of filters are a comma in one", "[values]") {
 TEST_CASE("the nearest word is near, or there is none", "[spelling]") {
   CHECK(distance("kitten", "sitting") == 3);
   CHECK(distance("", "abc") == 3);
+  CHECK(distance("mnist", "minst") == 1);
+  CHECK(distance("ca", "abc") == 3);
   CHECK(nearest("SIGTREM", {"SIGINT", "SIGTERM"}) == "SIGTERM");
   CHECK(nearest("frobnicate", {"role", "redirects"}).empty());
   CHECK(nearest("x", {"y"}).empty());

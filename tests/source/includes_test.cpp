@@ -70,7 +70,7 @@ trainer/ddp/launch: trainer/include/ddprun rendezvous/base rendezvous/channel re
     trainer/ddp/snapshot
 trainer/ddp:
 trainer/data: trainer/include/ddprun rendezvous/base
-trainer/models: trainer/include/ddprun rendezvous/base
+trainer/models: trainer/include/ddprun launcher/settings rendezvous/base
 trainer/config: launcher/settings rendezvous/base trainer/data trainer/models
 trainer/metrics: rendezvous/base
 trainer/start: rendezvous/base

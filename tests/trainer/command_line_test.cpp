@@ -209,7 +209,7 @@ TEST_CASE("a file that cannot be used is told line by line", "[command_line]") {
              Contains("cannot read the configuration none.toml: No such file or directory."));
 }
 
-TEST_CASE("a file in YAML is refused with the TOML that says the same", "[command_line]") {
+TEST_CASE("a file in YAML is refused with the line that converts it, which prints the TOML", "[command_line]") {
   const std::string yaml = R"(---
 # a run
 epochs: 20          # and a comment
@@ -234,11 +234,14 @@ best: null
 notes: |
   free text
 )";
-  const auto early_exit =
-      read_command_line({"--config", "conf/run.yaml"}, [&](const std::string&) { return yaml; }).early_exit;
-  REQUIRE(early_exit);
-  CHECK(early_exit->code == 2);
-  const std::string head = "train: conf/run.yaml is YAML, and --config takes TOML. As TOML it is:\n\n";
+  const auto answer = [&](const Words& words) {
+    return read_command_line(words, [&](const std::string&) { return yaml; }).early_exit.value();
+  };
+  const EarlyExit refusal = answer({"--config", "my conf/run.yaml", "lr=1"});
+  CHECK(refusal.code == 2);
+  CHECK(refusal.text ==
+        "train: my conf/run.yaml is YAML, and only TOML is read. This converts it: train --config 'my conf/run.yaml' "
+        "--print-config > 'my conf/run.toml'\n");
   const std::string toml = R"([training]
 epochs = 20
 precision = "fp16"
@@ -263,7 +266,9 @@ fresh = true
 # line 20 is left out: gpus is given to the launcher, which starts a worker for each GPU: ddprun --nproc_per_node=N train.
 # lines 22 to 23 are left out: notes is no key
 )";
-  CHECK(early_exit->text == head + toml);
+  const EarlyExit converted = answer({"--config", "my conf/run.yaml", "--print-config"});
+  CHECK(converted.code == 0);
+  CHECK(converted.text == toml);
   CHECK(refused({"--config=job.toml"}, toml) ==
         "train: job.toml:7: data.workers is '.5'; it takes a whole number from 0 to 256.\n");
   CHECK_THAT(refused({"--config=none.yml"}), Contains("cannot read the configuration none.yml: No such file"));
@@ -271,10 +276,9 @@ fresh = true
 
 TEST_CASE("a line of YAML that TOML cannot have is a comment, with all lines that belong to it", "[command_line]") {
   const auto toml = [](const std::string& yaml) {
-    const auto early_exit = read_command_line({"--config=a.yml"}, [&](const std::string&) { return yaml; }).early_exit;
-    REQUIRE(early_exit);
-    const std::string head = "As TOML it is:\n\n";
-    return early_exit->text.substr(early_exit->text.find(head) + head.size());
+    return read_command_line({"--config=a.yml", "--print-config"}, [&](const std::string&) { return yaml; })
+        .early_exit.value()
+        .text;
   };
   // What is below is not read as settings.
   CHECK(toml("notes: |\n  lr: 1\n\n  seed: 3\nseed: 4\n") ==
@@ -469,6 +473,60 @@ TEST_CASE("words key=value set values as hydra's do", "[command_line]") {
         "machine.device=cuda");
   CHECK(parsed({"trainer.max_epochs=10"}).training.epochs == 10);
   CHECK(parsed({"optimizer=adam"}).optimizer.name == "adam");
+}
+
+TEST_CASE("of several words key=value the last one counts, and each overrides the file", "[command_line]") {
+  CHECK(parsed({"lr=0.1", "optimizer.lr=0.2", "learning_rate=0.3"}).optimizer.lr == 0.3);
+  CHECK(parsed({"fp16=true", "bf16=true"}).training.precision == "bf16");
+  CHECK(parsed({"--config=job.toml", "lr=0.1", "lr=0.2"}, "[optimizer]\nlr = 0.5\n").optimizer.lr == 0.2);
+  CHECK_THAT(refused({"lr=0.1", "lr=fast"}), StartsWith("train: lr is 'fast'"));
+}
+
+TEST_CASE("~ and variables in the paths of a file are replaced, on the command line ~ alone", "[command_line]") {
+  const std::map<std::string, std::string> variables{{"HOME", "/home/me"}, {"RUNS", "/runs"}};
+  const auto read_with = [&](const Words& words, const std::string& file) {
+    return read_command_line(
+        words, [&](const std::string&) { return file; }, variables);
+  };
+  const auto path = [&](const std::string& text) {
+    return read_with({"--config=job.toml"}, "[snapshot]\npath = \"" + text + "\"\n").options.snapshot.path;
+  };
+  CHECK(path("~/a.pt") == "/home/me/a.pt");
+  CHECK(path("$RUNS/${HOME}.pt") == "/runs//home/me.pt");
+  CHECK(path("a~/cost$.pt") == "a~/cost$.pt");
+  CHECK(read_with({"--snapshot=~/a.pt"}, "").options.snapshot.path == "/home/me/a.pt");
+  CHECK(read_with({"snapshot=~/$RUNS.pt"}, "").options.snapshot.path == "/home/me/$RUNS.pt");
+  CHECK(read_with({"--metrics=~metrics"}, "").options.logging.metrics == "~metrics");
+  const auto refusal_of = [&](const std::string& text) {
+    return read_with({"--config=job.toml"}, "[data]\nfolder = \"" + text + "\"\n").early_exit.value().text;
+  };
+  CHECK(refusal_of("$NONE/a") ==
+        "train: job.toml:2: data.folder is '$NONE/a', and there is no variable NONE in the environment.\n");
+  CHECK_THAT(refusal_of("~you/a"), Contains("only ~/ is replaced, by HOME"));
+}
+
+TEST_CASE("the name of a model or a data set that was probably meant is told", "[command_line]") {
+  const auto meant = [](const std::string& word) {
+    const std::string text = refused({word}), begin = "Did you mean '";
+    const auto at = text.find(begin);
+    return at == std::string::npos ? "" : text.substr(at + begin.size(), text.rfind("'?") - at - begin.size());
+  };
+  CHECK(meant("--dataset=cifar") == "cifar10");
+  CHECK(meant("--dataset=CIFAR-10") == "cifar10");
+  CHECK(meant("--dataset=MNIST") == "mnist");
+  CHECK(meant("--dataset=minst") == "mnist");
+  CHECK(meant("--model=vgg16") == "vgg11_bn");
+  CHECK(meant("--model=ResNet50") == "resnet50");
+  CHECK(meant("--model=gpt2") == "gpt");
+  CHECK(meant("--model=transformer") == "");
+}
+
+TEST_CASE("a file of settings in place of the epochs is told how it is named", "[command_line]") {
+  for (const std::string name : {"job.toml", "job.yaml"})
+    CHECK(refused({name}) == "train: total_epochs is '" + name +
+                                 "'; it takes a whole number from 1 up. A file of settings is named with --config: "
+                                 "--config " +
+                                 name + ".\n");
 }
 
 TEST_CASE("a word key=value that is an option's value stays one", "[command_line]") {

@@ -6,6 +6,7 @@
 #include "launcher/settings/config_file.h"
 #include "launcher/settings/help.h"
 #include "launcher/settings/overrides.h"
+#include "launcher/settings/paths.h"
 #include "launcher/settings/yaml.h"
 #include "rendezvous/base/spelling.h"
 #include "trainer/config/snapshot_path.h"
@@ -61,34 +62,41 @@ std::optional<EarlyExit> answer_to(const std::vector<Setting>& given) {
   return script.empty() ? std::nullopt : std::optional(EarlyExit{0, script});
 }
 
-// Options of a command line have no order, so each may be given only once.
+// Options of a command line have no order, so each may be given only once; words KEY=VALUE have one.
 void find_duplicates(const std::vector<Setting>& typed, std::vector<std::string>& mistakes) {
   for (auto one = typed.begin(); one != typed.end(); ++one)
     for (auto other = typed.begin(); other != one; ++other)
-      if (other->option == one->option)
+      if (other->option == one->option && !(one->overrides && other->overrides))
         mistakes.push_back(
             one->place +
             (one->place == other->place ? " is given twice" : " and " + other->place + " set the same value") +
             ": leave out one of them.");
 }
 
+void append(std::vector<std::string>& to, const std::vector<std::string>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
 void read_file(const Setting& named, const ReadFile& read_file, std::vector<Setting>& given,
                std::vector<std::string>& mistakes) try {
   settings::ConfigFile file = settings::read_config_file(setting_table(), named.text, read_file(named.text));
   given.insert(given.begin(), file.settings.begin(), file.settings.end());
-  mistakes.insert(mistakes.end(), file.mistakes.begin(), file.mistakes.end());
+  append(mistakes, file.mistakes);
 } catch (const std::exception& error) {
   mistakes.push_back("cannot read the configuration " + named.text + ": " + error.what() +
                      ". Name a TOML file, such as `train --print-config` prints.");
 }
 
-// What to say of --config job.yaml; empty: it is no YAML, or cannot be read.
-std::string yaml_refusal(const Setting& named, const ReadFile& read_file) try {
-  if (!settings::is_yaml(named.text)) return "";
-  const std::string toml = settings::toml_from_yaml(setting_table(), read_file(named.text));
-  return "train: " + visible(named.text) + " is YAML, and --config takes TOML. As TOML it is:\n\n" + toml;
+// For --config job.yaml: how to convert it, or with --print-config the TOML; empty: it is no YAML, or cannot be read.
+std::optional<EarlyExit> answer_to_yaml(const std::vector<Setting>& given, const ReadFile& read_file) try {
+  const settings::Table& table = setting_table();
+  const std::string file = in_force(given, option(table, "config"))->text;
+  if (!settings::is_yaml(file)) return {};
+  const std::string toml = settings::toml_from_yaml(table, read_file(file));
+  if (in_force(given, option(table, "print-config"))) return EarlyExit{0, toml};
+  return EarlyExit{2, "train: " + visible(settings::yaml_refusal(file, table.program)) + "\n"};
 } catch (const std::exception&) {
-  return "";
+  return {};
 }
 
 // A tour's name, or a folder of data, is given in place of the number of epochs, or of those between two snapshots.
@@ -96,6 +104,8 @@ std::string remedy_for_word(const std::vector<Setting>& given, const std::string
   const Setting* number = in_force(given, *find_key(setting_table(), key));
   const bool word = number && number->option->positional && number->place == number->option->name;
   if (!word) return "";
+  if (number->text.ends_with(".toml") || settings::is_yaml(number->text))
+    return " A file of settings is named with --config: --config " + number->text + ".";
   if (number->text.find('/') != std::string::npos) return " The folder of a data set is named with --data.";
   return distance(number->text, "tour") <= 2 ? " Did you mean 'tour'?" : "";
 }
@@ -195,7 +205,8 @@ void find_problems_of_graph(const Options& o, std::vector<std::string>& problems
 
 }  // namespace
 
-CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile& read) {
+CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile& read,
+                              const std::map<std::string, std::string>& environment) {
   CommandLine result;
   const settings::Table& table = setting_table();
   const std::vector<std::string> overrides = settings::take_overrides(table, arguments);
@@ -206,13 +217,12 @@ CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile
   settings::resolve_other_names(table, typed.settings);
   std::vector<std::string> mistakes = std::move(typed.mistakes);
   find_duplicates(typed.settings, mistakes);
+  append(mistakes, settings::expand_paths(typed.settings, settings::PathsOf::words, environment));
   result.given = typed.settings;
   if (const Setting* named = in_force(typed.settings, option(table, "config"))) {
-    if (const std::string text = yaml_refusal(*named, read); !text.empty()) {
-      result.early_exit = EarlyExit{2, text};
-      return result;
-    }
+    if ((result.early_exit = answer_to_yaml(typed.settings, read))) return result;
     read_file(*named, read, result.given, mistakes);
+    append(mistakes, settings::expand_paths(result.given, settings::PathsOf::file, environment));
   }
   for (std::string& mistake : settings::apply(table, result.given, &result.options)) {
     if (mistake.starts_with("total_epochs ")) mistake += remedy_for_word(result.given, "training.epochs");

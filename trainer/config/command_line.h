@@ -1,6 +1,7 @@
 // Parses the command line of `train` into options, and reports all mistakes at once.
 #pragma once
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,8 +26,10 @@ struct CommandLine {
 // The content of a file; an exception whose what() says why not.
 using ReadFile = std::function<std::string(const std::string& path)>;
 
-// `arguments` are those after the program's name. Pure, except that `read_file` reads --config.
-CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile& read_file);
+// `arguments` are those after the program's name. Pure, except that `read_file` reads --config. `environment` has the
+// variables that paths may name (launcher/settings/paths.h).
+CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile& read_file,
+                              const std::map<std::string, std::string>& environment = {});
 
 // Fills in defaults that depend on other options (the model's data, the data's model, an optimizer's learning rate) and
 // returns contradictions as sentences.

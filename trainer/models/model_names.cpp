@@ -1,33 +1,9 @@
 #include "trainer/models/model_names.h"
 
-#include <algorithm>
-#include <cctype>
-
+#include "launcher/settings/nearest_name.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::train {
-namespace {
-
-std::string lower_case(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
-// Fewer letters match too many names.
-constexpr std::size_t kMinPrefix = 3;
-
-// "vgg11" and "vgg_bn" are not close enough for a typo, but their meaning is clear.
-std::string suggestion(const std::string& typed, const std::vector<std::string>& names) {
-  const std::string near = nearest(lower_case(typed), names);
-  if (!near.empty() || typed.size() < kMinPrefix) return near;
-  const std::string prefix = lower_case(typed).substr(0, kMinPrefix);
-  for (const std::string& name : names)
-    if (name.compare(0, kMinPrefix, prefix) == 0) return name;
-  return "";
-}
-
-}  // namespace
-
 const std::vector<ModelName>& model_names() {
   static const std::vector<ModelName> names{
       {"convnet", ModelInput::images,
@@ -56,7 +32,7 @@ const ModelName* find_model(std::string_view name) {
 std::string no_such_model(const std::string& name) {
   std::vector<std::string> names;
   for (const ModelName& model : model_names()) names.emplace_back(model.name);
-  const std::string suggested = suggestion(name, names);
+  const std::string suggested = settings::nearest_name(name, names);
   return "there is no model '" + visible(name) + "'." +
          (suggested.empty() ? "" : " Did you mean '" + suggested + "'?") + " There are " + listed(names, "and");
 }
