@@ -13,6 +13,7 @@
 #include "trainer/step.h"
 #include "trainer/stop_signal.h"
 #include "trainer/transfer.h"
+#include "trainer/writing.h"
 
 namespace ddprun::train {
 namespace {
@@ -215,6 +216,7 @@ Stop end_epoch(Loop& loop, std::int64_t samples, TimePoint began) {
   run.worker.throughput(static_cast<double>(samples) / run.group.world_size() / seconds);
   loop.last = report_of(loop, evaluates, samples, seconds);
   run.progress.line(line_of(loop.last));
+  show_text(run);
   loop.records.epoch(loop.last, loop.evaluation);
   begin_epoch(run);
   loop.ended_early = result.stop && !last;

@@ -25,6 +25,7 @@
 #include "rendezvous/channel/worker_exit.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/shards_line.h"
+#include "trainer/config/write_line.h"
 #include "trainer/data/augment.h"
 #include "trainer/data/cifar10.h"
 #include "trainer/data/image_sets.h"
@@ -37,6 +38,7 @@
 #include "trainer/loop.h"
 #include "trainer/tour/tour.h"
 #include "trainer/tour/tour_line.h"
+#include "trainer/writing.h"
 
 namespace ddprun::train {
 namespace {
@@ -260,7 +262,18 @@ int shards_main(std::vector<std::string> arguments) {
   return run_and_report(env, [&] { return write_shards(line); });
 }
 
+int write_main(std::vector<std::string> arguments) {
+  const WriteLine line = read_write_line(std::move(arguments));
+  if (line.early_exit) return exit_early(*line.early_exit);
+  const RankEnv env = read_rank_env(process_environment(), /*needs_store=*/false).env;
+  if (env.rank != 0) return 0;  // one process writes
+  if (const int chosen = choose_threads(0, process_environment().count("OMP_NUM_THREADS")))
+    torch::set_num_threads(chosen);
+  return run_and_report(env, [&] { return write_text(line, isatty(STDOUT_FILENO)), 0; });
+}
+
 int main(std::vector<std::string> arguments) {
+  if (!arguments.empty() && arguments.front() == "write") return write_main({arguments.begin() + 1, arguments.end()});
   if (!arguments.empty() && arguments.front() == "shards") return shards_main({arguments.begin() + 1, arguments.end()});
   if (!arguments.empty() && arguments.front() == "tour") return tour_main({arguments.begin() + 1, arguments.end()});
   const CommandLine config = read_command_line(std::move(arguments), read_text, process_environment());

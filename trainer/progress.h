@@ -61,6 +61,7 @@ class Progress {
   bool wants(std::int64_t step, std::int64_t steps, TimePoint now) const;
   void step(const StepReport& report, TimePoint now);
   void line(const std::string& text);
+  bool on_terminal() const { return style_ == Style::terminal; }
 
  private:
   void clear_bar();

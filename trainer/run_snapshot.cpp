@@ -16,19 +16,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string setting_in(const nlohmann::json& extra, const char* key) {
-  const bool ours = extra.is_object() && extra.contains("config") && extra["config"].is_object();
-  return ours ? extra["config"].value(key, std::string()) : std::string();
-}
-
 bool has_same_optimizer(const Run& run, const nlohmann::json& extra) {
-  const std::string optimizer = setting_in(extra, "optimizer.name");
+  const std::string optimizer = saved_setting(extra, "optimizer.name");
   return optimizer.empty() || optimizer == run.options.optimizer.name;
 }
 
 // A file of another program has no names, and its tensors decide alone.
 bool has_same_names(const Run& run, const nlohmann::json& extra) {
-  const std::string model = setting_in(extra, "model.name"), data = setting_in(extra, "data.name");
+  const std::string model = saved_setting(extra, "model.name"), data = saved_setting(extra, "data.name");
   return (model.empty() && data.empty()) || (model == run.options.model.name && data == run.options.data.name);
 }
 
@@ -51,7 +46,7 @@ bool has_begun(const std::string& path) {
 }
 
 std::string content_of(const Run& run, const nlohmann::json& extra, const std::string& why) {
-  const std::string model = setting_in(extra, "model.name"), data = setting_in(extra, "data.name");
+  const std::string model = saved_setting(extra, "model.name"), data = saved_setting(extra, "data.name");
   const std::string &our_model = run.options.model.name, &our_data = run.options.data.name;
   const std::string ours = our_model + " on " + our_data;
   if (model.empty() || data.empty()) return why + ", and this run is " + ours;

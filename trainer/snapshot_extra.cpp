@@ -35,6 +35,12 @@ void check_alphabet(const Run& run, const nlohmann::json& extra) {
 
 }  // namespace
 
+std::string saved_setting(const nlohmann::json& extra, const std::string& key) {
+  if (!extra.is_object() || !extra.contains("config") || !extra["config"].is_object()) return {};
+  const auto found = extra["config"].find(key);
+  return found != extra["config"].end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
 bool has_same_alphabet(const Run& run, const nlohmann::json& extra) {
   return !extra.is_object() || !extra.contains("alphabet") || extra["alphabet"] == alphabet_of(run.data);
 }

@@ -14,6 +14,8 @@ nlohmann::json extra_of(const Run& run);
 // The same without a collective, in two parts: of all ranks, and of this one.
 nlohmann::json common_extra_of(const Run& run);
 std::vector<std::pair<std::string, at::Tensor>> own_numbers_of(const Run& run);
+// The value of a setting in the snapshot's `extra`; empty: it is another program's.
+std::string saved_setting(const nlohmann::json& extra, const std::string& key);
 // Of the snapshot's text, if it has one.
 bool has_same_alphabet(const Run& run, const nlohmann::json& extra);
 // `own`: what own_numbers_of() gave on each rank, by name, where it is known. Throws UsageError if the run cannot

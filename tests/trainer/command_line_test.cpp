@@ -3,6 +3,7 @@
 #include "tests/support/test.h"
 #include "trainer/config/settings.h"
 #include "trainer/config/snapshot_path.h"
+#include "trainer/config/write_line.h"
 #include "trainer/device_choice.h"
 #include "trainer/models/model_names.h"
 #include "trainer/tour/tour_line.h"
@@ -527,6 +528,22 @@ TEST_CASE("a file of settings in place of the epochs is told how it is named", "
                                  "'; it takes a whole number from 1 up. A file of settings is named with --config: "
                                  "--config " +
                                  name + ".\n");
+}
+
+TEST_CASE("a line of `train write` has numbers in their ranges", "[command_line]") {
+  const WriteLine line = read_write_line(split("--prompt=a --length=3 --temperature=0.5 --top_k=4 --seed=5"));
+  CHECK_FALSE(line.early_exit);
+  CHECK(line.prompt == "a");
+  CHECK(line.length == 3);
+  CHECK(line.temperature == 0.5);
+  CHECK(line.top_k == 4);
+  CHECK(line.seed == 5);
+  const auto wrong = [](const std::string& word) { return read_write_line({word}).early_exit.value().text; };
+  CHECK_THAT(wrong("--length=0"), StartsWith("train: --length is '0'; it takes a whole number from 1 to "));
+  CHECK_THAT(wrong("--temperature=warm"),
+             StartsWith("train: --temperature is 'warm'; it takes a number from 0 to 100."));
+  CHECK_THAT(wrong("--temprature=1"), EndsWith("`train write --help` explains it.\n"));
+  CHECK(read_write_line({"--help"}).early_exit.value().code == 0);
 }
 
 TEST_CASE("a word key=value that is an option's value stays one", "[command_line]") {

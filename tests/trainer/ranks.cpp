@@ -58,10 +58,10 @@ Ended Ranks::wait_all_good() {
   return ends.front();
 }
 
-std::string Ranks::wait_all_refused() {
+std::string Ranks::wait_all_refused(int code) {
   const std::vector<Ended> ends = wait_all();
   for (const Ended& end : ends) {
-    CHECK(end == exited(1));
+    CHECK(end == exited(code));
     CHECK(end.err == ends.front().err);
   }
   return ends.front().err;

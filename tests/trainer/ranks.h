@@ -27,8 +27,8 @@ class Ranks {
   std::vector<Ended> wait_all();
   // All of them; an end other than exit code 0 fails the test. Returns rank 0's.
   Ended wait_all_good();
-  // All of them end with exit code 1 and say the same on stderr, which is returned.
-  std::string wait_all_refused();
+  // All of them end with this exit code and say the same on stderr, which is returned.
+  std::string wait_all_refused(int code = 1);
 
  private:
   Ranks() = default;

@@ -285,6 +285,66 @@ TEST_CASE("the former default snapshot is gone on from where it fits and is the 
   CHECK_THAT(started({"1"}).out, StartsWith("nothing to do: snapshot-convnet-digits.pt"));
 }
 
+TEST_CASE("a trained gpt continues a prompt, and refuses one that it does not know", "[train]") {
+  const TempFolder folder;
+  CommandOptions here = kOneThread;
+  here.cwd = folder.path();
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "some words ";
+  folder.write("my.txt", text);
+  const auto started = [&](const Words& words) { return test::run(train_with(words), 60s, here); };
+  const Words gpt = split("1 --model=gpt --layers=1 --heads=1 --embedding=8 --context=8 --data=my.txt");
+  REQUIRE(started(gpt) == exited(0));
+  const auto written = [&](const std::string& more) {
+    return started(with({"write", "--snapshot=snapshot-gpt-my.pt", "--prompt", "some "}, split(more)));
+  };
+  const Ended end = written("--length=40 --seed=5");
+  CHECK(end == exited(0));
+  CHECK(end.out.size() == 5 + 40 + 1);
+  CHECK_THAT(end.out, StartsWith("some ") && EndsWith("\n"));
+  CHECK(written("--length=40 --seed=5").out == end.out);
+  CHECK(written("--length=40 --temperature=0").out == written("--length=40 --temperature=5 --top-k=1").out);
+  const auto refused = [&](const Words& words, const std::string& sentence) {
+    const Ended refusal = started(with({"write"}, words));
+    CHECK(refusal == exited(2));
+    CHECK_THAT(refusal.err, StartsWith("train: " + sentence));
+    CHECK(count(refusal.err, "\n") == 1);
+  };
+  refused(
+      {"--snapshot=snapshot-gpt-my.pt", "--prompt", "some n\u00e9w"},
+      "cannot begin with this prompt: the text that the model was trained on has no 'n' or '\u00e9', only ' demorsw'.");
+  refused({},
+          "cannot write with the snapshot snapshot-gpt-text.pt: there is no such file. Name one with --snapshot: "
+          "there is snapshot-gpt-my.pt.");
+  REQUIRE(started({"1", "--batch-size=500"}) == exited(0));
+  refused({"--snapshot=snapshot-convnet-digits.pt"},
+          "cannot write with the snapshot snapshot-convnet-digits.pt: it is of convnet on digits.");
+  refused({"--temperature=-1"}, "--temperature is '-1'; it takes a number from 0 to 100.");
+}
+
+TEST_CASE("on a terminal a gpt shows what it writes after each epoch, and its run has the same bits", "[train]") {
+  const TempFolder folder;
+  CommandOptions here = kOneThread;
+  here.cwd = folder.path();
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "some words ";
+  folder.write("my.txt", text);
+  const auto command = [&](const std::string& snapshot) {
+    return train_with(
+        with(split("2 --model=gpt --layers=1 --heads=1 --embedding=8 --context=8 --dropout=0.1 --data=my.txt"),
+             {"--evaluate-every=2", "--snapshot=" + snapshot}));
+  };
+  const Ended silent = test::run(command("silent.pt"), 60s, here);
+  CHECK(silent == exited(0));
+  CHECK_FALSE(has(silent.out, "  | "));
+  const Words terminal{venv_python(), "-c",
+                       "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"};
+  const Ended shown = test::run(with(terminal, command("shown.pt")), 60s, here);
+  CHECK(shown == exited(0));
+  CHECK(count(shown.out, "  | ") == 2);
+  CHECK(differences(load_snapshot(folder / "silent.pt"), load_snapshot(folder / "shown.pt")) == "");
+}
+
 TEST_CASE("the folder of a snapshot is made by the first run", "[train]") {
   const TempFolder folder;
   const std::string path = folder / "runs/first/run.pt";

@@ -26,6 +26,7 @@ constexpr const char* kDescription =
   train 50 10                          50 epochs, a snapshot after every 10th (and after the last)
   train tour                           lists short demonstrations of what the ranks do
   train shards FROM TO                 writes a data set of images as shards
+  train write --prompt TEXT            continues a text by the snapshot of a gpt
 
 Runs with the same settings, number of ranks and threads give the same result, bit for bit, killed in between or not;
 on a GPU with --deterministic.
