@@ -123,21 +123,24 @@ bool is_toml_number(std::string_view text) {
   return !text.empty() && digits_at(text) == text.size();
 }
 
-// As TOML: a number and a truth value stay what they are, unless in quotes.
+// In YAML's sense no text.
+bool is_plain_value(const std::string& text) { return is_toml_number(text) || text == "true" || text == "false"; }
+
 std::optional<std::string> toml_from_scalar(const std::string& text) {
   const auto scalar = yaml_scalar(text);
   if (!scalar) return {};
-  const bool plain = !is_quoted(text) && (is_toml_number(*scalar) || *scalar == "true" || *scalar == "false");
-  return plain ? *scalar : toml_string(*scalar);
+  return !is_quoted(text) && is_plain_value(*scalar) ? *scalar : toml_string(*scalar);
 }
 
+// Beside a text numbers are texts, too: ["train", "--lr", "0.1"].
 std::optional<std::string> toml_from_items(const std::vector<std::string>& items) {
+  const bool plain = std::all_of(items.begin(), items.end(), is_plain_value);
   std::vector<std::string> all;
   for (const std::string& item : items) {
     const bool mapping = !is_quoted(item) && (item.find(": ") != std::string::npos || item.ends_with(':'));
-    const auto value = mapping ? std::nullopt : toml_from_scalar(item);
-    if (!value) return {};
-    all.push_back(*value);
+    const auto scalar = mapping ? std::nullopt : yaml_scalar(item);
+    if (!scalar) return {};
+    all.push_back(plain ? *scalar : toml_string(*scalar));
   }
   return "[" + joined(all, ", ") + "]";
 }

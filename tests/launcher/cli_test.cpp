@@ -227,18 +227,36 @@ TEST_CASE("a file sets what neither the command line nor the environment does", 
 }
 
 TEST_CASE("a file in YAML is refused with the line that converts it, and so are a job's keys", "[cli]") {
-  const std::string yaml =
-      "nproc_per_node: 2   # workers\nmax-restarts: 1\nname: digits\nprogram: [train, \"3\", --lr, 1e-3]\nenv:\n  A: "
-      "1\n"
-      "  B_2: yes it is\nhyperparameters:\n  max-restarts: 007\ntags:\n  - a: b\narguments:\n- -x\n- 'y z'\n";
+  const std::string yaml = R"(nproc_per_node: 2   # workers
+max-restarts: 1
+name: digits
+program: [train, "3", --lr, 1e-3]
+env:
+  A: 1
+  B_2: yes it is
+hyperparameters:
+  max-restarts: 007
+  sizes: [64, 32]
+tags:
+  - a: b
+arguments:
+- -x
+- 'y z'
+)";
   CHECK(command_line({"--config=a/job.yml", "p"}, {}, yaml).mistakes ==
         Arguments{"a/job.yml is YAML, and only TOML is read. This converts it: ddprun --config a/job.yml "
                   "--print-config > a/job.toml"});
-  const std::string toml =
-      "nproc-per-node = 2\nmax-restarts = 1\nname = \"digits\"\nprogram = [\"train\", \"3\", \"--lr\", 1e-3]\nenv.A = "
-      "1\n"
-      "env.B_2 = \"yes it is\"\nhyperparameters.max-restarts = \"007\"\narguments = [\"-x\", \"y z\"]\n"
-      "# lines 10 to 11 are left out: the value of tags is not a plain one\n";
+  const std::string toml = R"(nproc-per-node = 2
+max-restarts = 1
+name = "digits"
+program = ["train", "3", "--lr", "1e-3"]
+env.A = 1
+env.B_2 = "yes it is"
+hyperparameters.max-restarts = "007"
+hyperparameters.sizes = [64, 32]
+arguments = ["-x", "y z"]
+# lines 11 to 12 are left out: the value of tags is not a plain one
+)";
   const std::string converted = command_line({"--config=a/job.yml", "--print-config"}, {}, yaml).answer;
   CHECK(converted == toml);
   CHECK(read_job_description({.name = "job.toml", .folder = "/", .text = converted}).mistakes.empty());
