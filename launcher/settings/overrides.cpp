@@ -81,6 +81,7 @@ Resolved resolve(const Table& table, Setting setting) {
     const bool* on = std::get_if<bool>(&read);
     const char* text = on && *on ? named.sets : named.sets_off;
     if (!on || !*text) return {std::move(setting)};  // wrong: said where values are checked
+    setting.overrides = false;                       // fp16=true bf16=true is a contradiction
     by = *on ? Resolved::on : Resolved::off;
     setting.text = text;
   }
@@ -120,6 +121,7 @@ void add_overrides(const Table& table, const std::vector<std::string>& overrides
     const std::size_t equals = word.find('=');
     const std::string key(without_plus(word.substr(0, equals)));
     if (const Option* option = find_override(table, key)) {
+      std::erase_if(parsed.settings, [&](const Setting& one) { return one.overrides && one.option == option; });
       parsed.settings.push_back(
           {option, value_of(*option, word.substr(equals + 1)), Origin::command_line, key, /*overrides=*/true});
       continue;

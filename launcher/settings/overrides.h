@@ -15,7 +15,7 @@ const Option* find_override(const Table& table, const std::string& key);
 // Removes such words from a command line, except those after "--" and those that are an option's value.
 std::vector<std::string> take_overrides(const Table& table, std::vector<std::string>& words);
 
-// Adds their settings, or what is wrong.
+// Adds their settings, or what is wrong. Of several words of one option the last one counts.
 void add_overrides(const Table& table, const std::vector<std::string>& overrides, ParseResult& parsed);
 
 // Replaces each setting by another name (OptionExtras::stands_for) by the setting that it stands for. One of a flag

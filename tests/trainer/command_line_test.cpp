@@ -478,7 +478,8 @@ TEST_CASE("words key=value set values as hydra's do", "[command_line]") {
 
 TEST_CASE("of several words key=value the last one counts, and each overrides the file", "[command_line]") {
   CHECK(parsed({"lr=0.1", "optimizer.lr=0.2", "learning_rate=0.3"}).optimizer.lr == 0.3);
-  CHECK(parsed({"fp16=true", "bf16=true"}).training.precision == "bf16");
+  CHECK(parsed({"fp16=true", "fp16=false"}).training.precision == "float");
+  CHECK(parsed({"fp16=false", "fp16=true"}).training.precision == "fp16");
   CHECK(parsed({"--config=job.toml", "lr=0.1", "lr=0.2"}, "[optimizer]\nlr = 0.5\n").optimizer.lr == 0.2);
   CHECK_THAT(refused({"lr=0.1", "lr=fast"}), StartsWith("train: lr is 'fast'"));
 }

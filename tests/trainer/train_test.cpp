@@ -295,8 +295,11 @@ TEST_CASE("a trained gpt continues a prompt, and refuses one that it does not kn
   const auto started = [&](const Words& words) { return test::run(train_with(words), 60s, here); };
   const Words gpt = split("1 --model=gpt --layers=1 --heads=1 --embedding=8 --context=8 --data=my.txt");
   REQUIRE(started(gpt) == exited(0));
+  const auto writes = [&](const Words& words) {
+    return test::run(with({train_with({}).front(), "write"}, words), 60s, here);
+  };
   const auto written = [&](const std::string& more) {
-    return started(with({"write", "--snapshot=snapshot-gpt-my.pt", "--prompt", "some "}, split(more)));
+    return writes(with({"--snapshot=snapshot-gpt-my.pt", "--prompt", "some "}, split(more)));
   };
   const Ended end = written("--length=40 --seed=5");
   CHECK(end == exited(0));
@@ -305,7 +308,7 @@ TEST_CASE("a trained gpt continues a prompt, and refuses one that it does not kn
   CHECK(written("--length=40 --seed=5").out == end.out);
   CHECK(written("--length=40 --temperature=0").out == written("--length=40 --temperature=5 --top-k=1").out);
   const auto refused = [&](const Words& words, const std::string& sentence) {
-    const Ended refusal = started(with({"write"}, words));
+    const Ended refusal = writes(words);
     CHECK(refusal == exited(2));
     CHECK_THAT(refusal.err, StartsWith("train: " + sentence));
     CHECK(count(refusal.err, "\n") == 1);
