@@ -39,7 +39,9 @@ std::string help_text(const std::string& name) {
   if (name.empty()) return overview();
   if (name == "all") return all_groups();
   if (const Group* group = find_group(options(), name)) return screen(*group);
-  const Option* option = find_option(options(), name);
+  if (name.find_first_of("./") != name.npos) return overview();  // -h train.py
+  const auto abbreviated = settings::abbreviated(options(), name);
+  const Option* option = abbreviated.size() == 1 ? abbreviated.front() : find_option(options(), name);
   return option ? help_entry(option_heading(*option), option_sentence(options(), *option)) : "";
 }
 
@@ -47,8 +49,8 @@ std::string no_help(const std::string& name) {
   std::vector<std::string> names{"all"};
   for (const Group* group : options().groups) names.push_back(group->name);
   for (const Option& option : options().options) names.push_back(option.name);
-  return "--help is '" + name + "', which is no group of options and no option." +
-         did_you_mean(name, names) + " ddprun --help lists the groups.";
+  return "--help is '" + name + "', which is no group of options and no option." + did_you_mean(name, names) +
+         " ddprun --help lists the groups.";
 }
 
 const char* version() { return DDPRUN_VERSION; }

@@ -41,5 +41,5 @@ That was a whole job: two workers, one model, its accuracy in the last line. Wha
                                                    one worker dies, all come back from the last snapshot
   ddprun --nproc_per_node=2 your_script.py         your own PyTorch script, as you would start it with torchrun
   train --help                                     models, data sets, options
-  man ddprun                                       all options; docs/ has a page for each task
+  ddprun --help all                                all options; docs/README.md names the page for each task
 END

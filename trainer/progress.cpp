@@ -1,5 +1,7 @@
 #include "trainer/progress.h"
 
+#include <sys/ioctl.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -9,7 +11,7 @@ namespace ddprun::train {
 namespace {
 
 constexpr std::chrono::milliseconds kBarPeriod{50};  // 20 updates a second
-constexpr int kBarWidth = 24;
+constexpr std::size_t kBarMin = 4, kBarMax = 24;
 
 template <class... Arguments>
 std::string format(const char* pattern, Arguments... arguments) {
@@ -24,11 +26,18 @@ double accuracy(std::int64_t correct, std::int64_t tested) {
 
 long long wide(std::int64_t number) { return number; }
 
-// "test loss 1.2345, accuracy 0.9529 (283 of 297), ", the known parts of it
+// "accuracy 0.9529 (283 of 297), " or "test loss 1.234, accuracy 0.9529, ", the known parts of it. Of a text's
+// characters the counts say nothing, and the line fits 80 columns without.
 std::string result_text(std::optional<double> test_loss, std::int64_t correct, std::int64_t tested) {
-  return (test_loss ? format("test loss %.4f, ", *test_loss) : "") +
-         (tested ? format("accuracy %.4f (%lld of %lld), ", accuracy(correct, tested), wide(correct), wide(tested))
-                 : "");
+  if (!tested) return test_loss ? format("test loss %#.4g, ", *test_loss) : "";
+  if (test_loss) return format("test loss %#.4g, accuracy %.4f, ", *test_loss, accuracy(correct, tested));
+  return format("accuracy %.4f (%lld of %lld), ", accuracy(correct, tested), wide(correct), wide(tested));
+}
+
+// Of the terminal behind `out`; 80 if it has no size.
+std::size_t columns_of(std::FILE* out) {
+  winsize size{};
+  return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 // 1:05, 2:03:59
@@ -53,14 +62,14 @@ std::string line_of(const StepReport& s) {
 }
 
 std::string line_of(const EpochReport& e) {
-  return format("epoch %lld of %lld: loss %.4f, %s%.0f samples/s", wide(e.epoch), wide(e.epochs), e.loss,
+  return format("epoch %lld of %lld: loss %#.4g, %s%.0f samples/s", wide(e.epoch), wide(e.epochs), e.loss,
                 e.evaluated ? result_text(e.test_loss, e.correct, e.tested).c_str() : "", e.samples_per_second);
 }
 
 std::string line_of(const RunReport& r) {
-  return format("done: %lld %s, %s%lld samples in %.3f s: %.0f samples/s", wide(r.epochs),
-                r.epochs == 1 ? "epoch" : "epochs", result_text(r.test_loss, r.correct, r.tested).c_str(),
-                wide(r.samples), r.time.count(), static_cast<double>(r.samples) / std::max(r.time.count(), 1e-9));
+  return format("done: %lld %s, %s%lld in %.1f s: %.0f samples/s", wide(r.epochs), r.epochs == 1 ? "epoch" : "epochs",
+                result_text(r.test_loss, r.correct, r.tested).c_str(), wide(r.samples), r.time.count(),
+                static_cast<double>(r.samples) / std::max(r.time.count(), 1e-9));
 }
 
 std::string line_of(const std::vector<RankPart>& parts, bool classified) {
@@ -72,11 +81,22 @@ std::string line_of(const std::vector<RankPart>& parts, bool classified) {
   return line;
 }
 
-std::string bar_of(const StepReport& s, int width) {
-  const auto filled = static_cast<std::size_t>(width * s.step / s.steps);
-  return format("epoch %lld [%s%s] %lld/%lld loss %.4f, %.0f samples/s, %s left", wide(s.epoch),
-                std::string(filled, '=').c_str(), std::string(static_cast<std::size_t>(width) - filled, ' ').c_str(),
-                wide(s.step), wide(s.steps), s.loss, s.samples_per_second, in_minutes(s.seconds_left).c_str());
+std::string bar_of(const StepReport& s, std::size_t columns) {
+  const std::string epoch = format("epoch %lld ", wide(s.epoch)),
+                    steps = format("%lld/%lld", wide(s.step), wide(s.steps)),
+                    left = ", " + in_minutes(s.seconds_left) + " left";
+  // As much as there is room for.
+  std::string words = steps;
+  for (const std::string& more :
+       {format(" loss %#.4g", s.loss), left, format(", %.0f samples/s", s.samples_per_second)}) {
+    if (epoch.size() + words.size() + more.size() >= columns) break;
+    words += more;
+  }
+  const std::size_t used = epoch.size() + words.size() + 4;  // with brackets, a space, and the last column, which wraps
+  if (used + kBarMin > columns) return (epoch + words).substr(0, columns - 1);
+  const std::size_t width = std::min(columns - used, kBarMax);
+  const std::size_t filled = width * static_cast<std::size_t>(s.step) / static_cast<std::size_t>(s.steps);
+  return epoch + "[" + std::string(filled, '=') + std::string(width - filled, ' ') + "] " + words;
 }
 
 bool Progress::wants(std::int64_t step, std::int64_t steps, TimePoint now) const {
@@ -88,7 +108,7 @@ bool Progress::wants(std::int64_t step, std::int64_t steps, TimePoint now) const
 void Progress::step(const StepReport& report, TimePoint now) {
   if (!wants(report.step, report.steps, now)) return;
   if (log_every_ > 0) return line(line_of(report));
-  std::fprintf(out_, "\r%s\x1b[K", bar_of(report, kBarWidth).c_str());
+  std::fprintf(out_, "\r%s\x1b[K", bar_of(report, columns_of(out_)).c_str());
   flush(out_);
   bar_shown_ = true;
   bar_time_ = now;

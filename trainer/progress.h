@@ -45,12 +45,12 @@ struct RunReport {
 
 std::string line_of(const StepReport& step);  // epoch 2 step 17 loss 0.123456789
 std::string line_of(
-    const EpochReport& epoch);  // epoch 2 of 10: loss 0.1235, accuracy 0.9529 (283 of 297), 20,000 samples/s
+    const EpochReport& epoch);  // epoch 2 of 10: loss 0.1235, accuracy 0.9529 (283 of 297), 20000 samples/s
 std::string line_of(const RunReport& run);
 // rank 0: n_correct 131 of n_obs 149, rank 1: ...; without n_correct if nothing is classified
 std::string line_of(const std::vector<RankPart>& parts, bool classified);
-std::string bar_of(const StepReport& step,
-                   int width);  // epoch 2 [====    ] 17/24 loss 0.1235, 20000 samples/s, 1:05 left
+// epoch 2 [====    ] 17/24 loss 0.1235, 1:05 left, 20000 samples/s: what fits into so many columns
+std::string bar_of(const StepReport& step, std::size_t columns);
 
 class Progress {
  public:

@@ -20,7 +20,7 @@
 namespace ddprun::train {
 namespace {
 
-constexpr std::int64_t kShownLength = 80;
+constexpr std::int64_t kShownLength = 76;
 constexpr std::chrono::seconds kShownLimit{1};  // the other ranks wait for rank 0
 
 std::vector<double> next_scores(Model& model, const std::vector<std::int64_t>& text, std::int64_t context) {

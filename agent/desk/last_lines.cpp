@@ -11,7 +11,8 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr std::size_t kCutMarkBytes = 4;        // " ..." of printable_line()
+constexpr std::size_t kCutMarkBytes = 4;  // " ..." of printable_line()
+constexpr std::string_view kOwnLine = "ddprun: ";
 constexpr std::chrono::seconds kCoarseTime{2};  // of some file systems
 
 std::string trimmed(const std::string& text) {
@@ -52,7 +53,7 @@ std::optional<Newest> newest_of(const WorkerOutput& worker, Duration run_time) {
     knows_stdout |= end.is_stdout;
     if (out && out->line.age <= end.age) continue;
     if (end.file && end.age > run_time + kCoarseTime) continue;
-    if (std::string text = last_line(end.bytes); !text.empty())
+    if (std::string text = end.file ? last_line_of_workers(end.bytes) : last_line(end.bytes); !text.empty())
       out = {{worker.rank, end.age, std::move(text)}, end.file};
   }
   return knows_stdout ? out : std::nullopt;
@@ -68,6 +69,14 @@ std::string last_line(std::string_view end) {
   for (auto line = lines.rbegin(); line != lines.rend(); ++line)
     if (std::string text = last_redraw(*line); !text.empty()) return text;
   return last_redraw(unfinished);
+}
+
+std::string last_line_of_workers(std::string_view end) {
+  std::string kept;
+  for (const std::string& line : split(end, '\n'))
+    if (!line.starts_with(kOwnLine)) kept += line + "\n";
+  if (!kept.empty()) kept.pop_back();
+  return last_line(kept);
 }
 
 std::vector<rendezvous::OutputLine> last_lines(const std::vector<WorkerOutput>& workers, Duration run_time) {

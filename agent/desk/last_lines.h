@@ -15,6 +15,8 @@ namespace ddprun::agent {
 // progress bar what follows the last "\r". Another line without its end may be half of one, and counts only if it is
 // all there is.
 std::string last_line(std::string_view end);
+// The same without lines of ddprun's own, which has its stderr in the file, too.
+std::string last_line_of_workers(std::string_view end);
 
 // Of a stream of which it is known what was written.
 struct OutputEnd {

@@ -30,8 +30,11 @@ FilesByWorker read_output(const std::vector<pid_t>& workers) {
     std::vector<pid_t> writers{worker};
     for (const BelowWrapper& below : below_wrapper(worker)) writers.push_back(below.pid);
     for (const pid_t writer : writers)
-      for (const int fd : {STDOUT_FILENO, STDERR_FILENO})
-        if (const FileEnd* end = files.end_of(writer, fd)) out[worker].push_back({fd == STDOUT_FILENO, *end});
+      for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+        const FileEnd* end = files.end_of(writer, fd);
+        // A script may write more than logs: `make_key > key.pem`.
+        if (end && (writer == worker || !end->is_private)) out[worker].push_back({fd == STDOUT_FILENO, *end});
+      }
   }
   return out;
 }

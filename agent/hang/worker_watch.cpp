@@ -167,7 +167,7 @@ void WorkerWatch::look_at_records(const std::shared_ptr<Looks>& looks) {
   for (const auto& [local_rank, pid] : workers_.running()) {
     const std::string path = workers_.record_path(local_rank);
     const KnownRecord* known = known_record(local_rank);
-    const bool fresh = known && Clock::now() - known->at < kRecordFresh / 2;
+    const bool fresh = known && Clock::now() - known->at < record_fresh(local_rank) / 2;
     if (fresh || !has_record(path) || process_state(pid).letter == 'T') continue;
     paths.emplace(local_rank, path);
     since.emplace(local_rank, hangs_.last_report(local_rank));
@@ -194,7 +194,12 @@ void WorkerWatch::end_look(Looks& looks) {
 const WorkerWatch::KnownRecord* WorkerWatch::known_record(int local_rank) const {
   const auto known = known_records_.find(local_rank);
   if (known == known_records_.end() || known->second.since != hangs_.last_report(local_rank)) return nullptr;
-  return Clock::now() - known->second.at < kRecordFresh ? &known->second : nullptr;
+  return Clock::now() - known->second.at < record_fresh(local_rank) ? &known->second : nullptr;
+}
+
+// The others may wait for one rank's evaluation for long: what it costs to read them all grows no more then.
+Duration WorkerWatch::record_fresh(int local_rank) const {
+  return std::max<Duration>(kRecordFresh, hangs_.age(local_rank) / kFreshShare);
 }
 
 const WorkerWatch::KnownStacks* WorkerWatch::known_stacks(int local_rank) const {

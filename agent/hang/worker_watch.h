@@ -125,7 +125,8 @@ class WorkerWatch {
   void look_at_stacks(const std::vector<rendezvous::Standing>& all, const std::shared_ptr<Looks>& looks);
   void look_at_records(const std::shared_ptr<Looks>& looks);
   void end_look(Looks& looks);
-  const KnownRecord* known_record(int local_rank) const;  // since its last report, some seconds old; null: none
+  const KnownRecord* known_record(int local_rank) const;  // since its last report, and fresh; null: none
+  Duration record_fresh(int local_rank) const;
   void send_standings();
   void on_culprits_stacks(const Blamed& blamed, const ProcessStacks& stacks);
   std::string what_lacks(int local_rank) const;

@@ -38,7 +38,9 @@ const FileEnd* OutputFiles::end_of(pid_t pid, int fd) {
   if (!place || fstat(place.get(), &status) != 0 || !S_ISREG(status.st_mode)) return nullptr;
   const FileId id(status.st_dev, status.st_ino);
   const auto [known, is_new] = known_.try_emplace(id);
-  if (is_new) known->second = {id, time_of(status.st_mtim), last_bytes(place, status.st_size)};
+  if (is_new)
+    known->second = {id, time_of(status.st_mtim), last_bytes(place, status.st_size),
+                     (status.st_mode & (S_IRGRP | S_IROTH)) == 0};
   return &known->second;
 }
 

@@ -19,6 +19,7 @@ struct FileEnd {
   FileId file = {};
   std::chrono::system_clock::time_point written = {};  // last
   std::string bytes = {};                              // at most kFileEndMax; empty: it has none, or may not be read
+  bool is_private = false;                             // only its owner may read it
 };
 constexpr std::size_t kFileEndMax = 4096;
 

@@ -20,7 +20,6 @@
 #include "agent/process/regular_file.h"
 #include "rendezvous/base/spelling.h"
 #include "rendezvous/coordination/ledger.h"
-#include "rendezvous/peer/loopback.h"
 
 namespace ddprun::agent {
 namespace {
@@ -99,7 +98,7 @@ void Reporter::logs_are_in(const std::filesystem::path& folder) {
 
 void Reporter::serves_http(const MetricsOptions& options, std::uint16_t port) {
   const std::string& address = options.address;
-  const bool here = options.page && rendezvous::is_loopback(address);  // "localhost" is what people know
+  const bool here = options.page && address == "127.0.0.1" && options.certificate.empty();  // what people know it by
   const std::string host = here ? "localhost" : address.find(':') == std::string::npos ? address : "[" + address + "]";
   const std::string place = (options.certificate.empty() ? "http://" : "https://") + host + ":" + std::to_string(port);
   pipes_.print(options.page ? "ddprun: page: " + place + "/\n" : "ddprun: metrics are at " + place + "/metrics\n");

@@ -22,6 +22,7 @@ __attribute__((weak)) _object* PyCFunction_NewEx(PyMethodDef* method, _object* s
 __attribute__((weak)) _object* PyLong_FromUnsignedLong(unsigned long value);
 __attribute__((weak)) _object* PyBool_FromLong(long value);
 __attribute__((weak)) unsigned long long PyLong_AsUnsignedLongLongMask(_object* integer);
+__attribute__((weak)) _object* PyErr_Occurred();
 }
 
 // The page is the caller's, mapped and checked, and stays mapped; null: there is none any more.
@@ -69,19 +70,27 @@ namespace {
 
 constexpr int kFastCall = 0x80;  // METH_FASTCALL
 
-std::uint64_t argument(_object* const* arguments, std::ptrdiff_t count, std::ptrdiff_t at) {
-  return at < count ? PyLong_AsUnsignedLongLongMask(arguments[at]) : 0;
+// Up to two integers; those that are missing are 0. False: one is none, and Python knows the error.
+bool read_integers(_object* const* arguments, std::ptrdiff_t count, std::uint64_t (&out)[2]) {
+  for (std::ptrdiff_t at = 0; at < 2; ++at) {
+    out[at] = at < count ? PyLong_AsUnsignedLongLongMask(arguments[at]) : 0;
+    if (PyErr_Occurred()) return false;
+  }
+  return true;
 }
 
 // beat(kind, name=0)
 _object* python_beat(_object* /*self*/, _object* const* arguments, std::ptrdiff_t count) {
-  const std::uint64_t kind = argument(arguments, count, 0);
-  return PyLong_FromUnsignedLong(ddprun_channel_v1_beat(static_cast<unsigned>(kind), argument(arguments, count, 1)));
+  std::uint64_t given[2];
+  if (!read_integers(arguments, count, given)) return nullptr;
+  return PyLong_FromUnsignedLong(ddprun_channel_v1_beat(static_cast<unsigned>(given[0]), given[1]));
 }
 
 // step(number, more)
 _object* python_step(_object* /*self*/, _object* const* arguments, std::ptrdiff_t count) {
-  ddprun_channel_v1_step(argument(arguments, count, 0), static_cast<unsigned>(argument(arguments, count, 1)));
+  std::uint64_t given[2];
+  if (!read_integers(arguments, count, given)) return nullptr;
+  ddprun_channel_v1_step(given[0], static_cast<unsigned>(given[1]));
   return PyBool_FromLong(1);
 }
 
@@ -96,8 +105,9 @@ _object* python_computes(_object* /*self*/, _object* const* /*arguments*/, std::
 // stepped(inferred): one more step is done, and what comes next is loading. False, and nothing is reported, where the
 // page's `inferred` is another one by now.
 _object* python_stepped(_object* /*self*/, _object* const* arguments, std::ptrdiff_t count) {
-  if (!ddprun_channel_page_ || ddprun_channel_page_->inferred != argument(arguments, count, 0))
-    return PyBool_FromLong(0);
+  std::uint64_t given[2];
+  if (!read_integers(arguments, count, given)) return nullptr;
+  if (!ddprun_channel_page_ || ddprun_channel_page_->inferred != given[0]) return PyBool_FromLong(0);
   ddprun_channel_v1_step(__atomic_load_n(&ddprun_channel_page_->step.first, __ATOMIC_RELAXED) + 1, 1);
   if (ddprun_channel_current_beat() != DDPRUN_BEAT_NONE) ddprun_channel_v1_beat(DDPRUN_BEAT_LOAD, 0);
   return PyBool_FromLong(1);
@@ -114,6 +124,8 @@ PyMethodDef python_functions[] = {
 
 // A function of Python's, by its place in the table above; null without an error: there is none.
 DDPRUN_EXPORT _object* ddprun_channel_v2_function(unsigned at) {
-  if (at >= sizeof python_functions / sizeof *python_functions) return nullptr;
+  const bool has_python = PyCFunction_NewEx && PyLong_FromUnsignedLong && PyBool_FromLong &&
+                          PyLong_AsUnsignedLongLongMask && PyErr_Occurred;  // not in PyPy
+  if (!has_python || at >= sizeof python_functions / sizeof *python_functions) return nullptr;
   return PyCFunction_NewEx(&python_functions[at], nullptr, nullptr);
 }

@@ -91,6 +91,7 @@ _page = None   # the mapping
 _words = None  # the page as 64-bit words
 _library_beat = _library_step = _library_signals = None  # channel_library.cpp's, or nothing
 _library_computes = _library_stepped = _library_use = None
+_is_child = False  # of os.fork(): the page is the parent's
 _script_steps = False  # the script reports its steps itself
 _last_beat = (-1,)     # what beat() has written, and parts of its checks
 _read_beat = struct.Struct("Q8xQ8x3Q").unpack_from  # first, time_ns, spent_ns
@@ -583,7 +584,7 @@ def _load_library():
             steps.argtypes, steps.restype = [ctypes.c_uint64, ctypes.c_uint], None
             use(ctypes.addressof(_page))
             _library_beat, _library_step, _library_use = beats, steps, use
-            with contextlib.suppress(AttributeError):  # an older one
+            with contextlib.suppress(AttributeError, ValueError):  # an older one; a Python without these functions
                 function = library.ddprun_channel_v2_function
                 function.argtypes, function.restype = [ctypes.c_uint], ctypes.py_object
                 _library_beat, _library_step, _library_computes, _library_stepped = map(function, range(4))
@@ -594,13 +595,14 @@ def _load_library():
 
 def _detach():
     global _page, _words, _library_beat, _library_step, _library_signals, _library_computes, _library_stepped
+    if _is_child and _library_use is not None:
+        _library_use(None)  # for who has kept one of its functions
     _page = _words = _library_beat = _library_step = _library_signals = _library_computes = _library_stepped = None
 
 
 def _after_fork():
-    _watch.unasked = 0
-    if _library_use is not None:
-        _library_use(None)  # for who has kept one of its functions
+    global _is_child
+    _watch.unasked, _is_child = 0, True
     _detach()
 
 

@@ -228,6 +228,7 @@ std::vector<Part> parts_of(const OpenCall& open, const Recorded& recorded, const
 // Most are where all should be; of two equal parts, the one that came first.
 std::optional<RecordFinding> unlike(const OpenCalls& calls, const Recorded& recorded, const Groups& groups,
                                     const std::vector<Standing>& standings) {
+  std::optional<RecordFinding> uncertain;
   for (const OpenCall& open : calls) {
     if (is_message(open.call)) continue;
     const std::vector<Part> parts = parts_of(open, recorded, groups);
@@ -236,17 +237,19 @@ std::optional<RecordFinding> unlike(const OpenCalls& calls, const Recorded& reco
       return std::tuple(a.ranks.size(), a.youngest) < std::tuple(b.ranks.size(), b.youngest);
     });
     const std::size_t unknown = unknown_in(open, standings);  // may be where the smaller part is
-    return RecordFinding{odd->ranks.front(), most->ranks,
-                         "it is in " + call_in_words(*odd->call, *open.group) + ", where " +
-                             ranks_in_words(most->ranks) + (most->ranks.size() == 1 ? " is in " : " are in ") +
-                             call_in_words(*most->call, *open.group),
-                         unknown == 0 || most->ranks.size() > odd->ranks.size() + unknown};
+    RecordFinding found{odd->ranks.front(), most->ranks,
+                        "it is in " + call_in_words(*odd->call, *open.group) + ", where " +
+                            ranks_in_words(most->ranks) + (most->ranks.size() == 1 ? " is in " : " are in ") +
+                            call_in_words(*most->call, *open.group),
+                        unknown == 0 || most->ranks.size() > odd->ranks.size() + unknown};
+    if (found.certain) return found;
+    if (!uncertain) uncertain = std::move(found);
   }
-  return {};
+  return uncertain;
 }
 
 // Who waits for a message of the next one, and so on until the last one waits for the first. Each may have left its own
-// out: the lowest one stands for all.
+// out: one of them stands for all.
 std::optional<RecordFinding> ring_of_messages(const OpenCalls& calls) {
   std::map<int, const OpenCall*> messages;  // that a rank waits in
   for (const OpenCall& open : calls)

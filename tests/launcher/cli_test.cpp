@@ -342,6 +342,8 @@ TEST_CASE("option --help and --version answer, also beside mistakes and without 
   CHECK(command_line({"--help=stop"}).answer.starts_with("stopping: "));
   CHECK(command_line({"train", "--help"}).answer.empty());
   CHECK(command_line({"--help", "nnodes"}).answer.starts_with("  --nnodes"));
+  CHECK(command_line({"--help", "nproc"}).answer.starts_with("  --nproc-per-node"));
+  CHECK(command_line({"-h", "train.py"}).answer.starts_with("usage: ddprun"));
   const std::string all = command_line({"--help=all"}).answer;
   for (const char* group : {"workers: ", "\nlogs: ", "\ntorchrun: "}) CHECK(all.find(group) != std::string::npos);
   const CommandLine unknown = command_line({"--help", "restats", "--bogus"});

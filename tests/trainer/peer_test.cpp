@@ -18,7 +18,8 @@ struct TrainingRun {
 TrainingRun training_run_of(const Ended& ended) {
   TrainingRun run{.step_lines = step_lines(ended.out), .losses = losses_in(ended.out)};
   std::smatch match;
-  REQUIRE(std::regex_search(ended.out, match, std::regex("done: .* epochs?, (.*accuracy ([0-9.]+) .*\\)), ")));
+  REQUIRE(std::regex_search(ended.out, match,
+                            std::regex("done: .* epochs?, (.*accuracy ([0-9.]+).*), [0-9]+ (samples )?in ")));
   run.end = match[1];
   run.accuracy = std::stod(match[2]);
   return run;

@@ -81,8 +81,8 @@ def evaluate(model, dataset, rank, world):
 
 
 def found(dataset_name, correct, tested, loss):
-    test_loss = f"test loss {loss:.4f}, " if dataset_name == "text" else ""
-    return f"{test_loss}accuracy {correct / tested:.4f} ({correct} of {tested})"
+    accuracy = f"accuracy {correct / tested:.4f}"
+    return f"test loss {loss:#.4g}, {accuracy}" if dataset_name == "text" else f"{accuracy} ({correct} of {tested})"
 
 
 def parse():

@@ -55,7 +55,7 @@ TEST_CASE("the sampler's tour deals as many samples as are asked for, and shows 
     }
   const Deal deal{.title = "in order", .samples = 5, .expected = 5, .shares = {{0, 2, 4}, {1, 3, 0}}};
   CHECK(batches_text(deal, 2) ==
-        "in order, in batches of 2: in each step every rank takes one, so a step has up to 4 samples.\n"
+        "in order, in batches of 2, one for each rank: up to 4 samples a step.\n"
         "          step 1  step 2\n"
         "  rank 0  0 2     4\n"
         "  rank 1  1 3     0*\n");

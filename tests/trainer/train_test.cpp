@@ -8,7 +8,7 @@ namespace {
 
 double last_accuracy(const std::string& text) {
   std::smatch match;
-  REQUIRE(std::regex_search(text, match, std::regex("done: .* accuracy ([0-9.]+) ")));
+  REQUIRE(std::regex_search(text, match, std::regex("done: .* accuracy ([0-9.]+)[ ,]")));
   return std::stod(match[1]);
 }
 

@@ -64,18 +64,16 @@ std::vector<Deal> deals_of_rank(int rank, int world_size, std::int64_t samples) 
 
   DistributedSampler without_set_epoch(shuffled), with_set_epoch(shuffled);
   with_set_epoch.set_epoch(1);
-  return {
-      deal("without a DistributedSampler", "every rank goes through the whole data set.", everything),
-      deal("in order", "every rank takes each world_size-th sample.", DistributedSampler(in_order).indices()),
-      deal("shuffled, epoch 0", "all ranks draw the same order from the same seed, and divide it.",
-           DistributedSampler(shuffled).indices()),
-      deal("shuffled, epoch 1, after set_epoch(1)", "the order follows from seed + epoch: another one.",
-           with_set_epoch.indices()),
-      deal("shuffled, epoch 1, set_epoch() forgotten", "the order of epoch 0 again.", without_set_epoch.indices()),
-      deal("in order, drop_last",
-           dropping.drop_last ? "the tail that does not fill every rank is left out instead of padded."
-                              : "there are fewer samples than ranks: drop_last would leave none, so it is off here.",
-           DistributedSampler(dropping).indices(), dropping.drop_last ? samples - samples % world_size : samples)};
+  return {deal("without a DistributedSampler", "every rank goes through the whole data set.", everything),
+          deal("in order", "every rank takes each world_size-th sample.", DistributedSampler(in_order).indices()),
+          deal("shuffled, epoch 0", "all ranks draw the same order from the seed, and divide it.",
+               DistributedSampler(shuffled).indices()),
+          deal("shuffled, epoch 1, after set_epoch(1)", "another order, from seed + epoch.", with_set_epoch.indices()),
+          deal("shuffled, epoch 1, set_epoch() forgotten", "the order of epoch 0 again.", without_set_epoch.indices()),
+          deal("in order, drop_last",
+               dropping.drop_last ? "the tail that would not fill all ranks is left out."
+                                  : "fewer samples than ranks: drop_last would leave none, and is off.",
+               DistributedSampler(dropping).indices(), dropping.drop_last ? samples - samples % world_size : samples)};
 }
 
 std::vector<Deal> gathered(std::vector<Deal> deals, const std::vector<Shares>& by_rank) {
@@ -122,8 +120,8 @@ std::string batches_text(const Deal& deal, std::int64_t batch_size) {
       rows.front().push_back("step " + std::to_string(step));
   }
   const auto all = static_cast<std::size_t>(batch_size) * deal.shares.size();
-  return deal.title + ", in batches of " + std::to_string(batch_size) +
-         ": in each step every rank takes one, so a step has up to " + counted(all, "sample") + ".\n" + table(rows);
+  return deal.title + ", in batches of " + std::to_string(batch_size) + ", one for each rank: up to " +
+         counted(all, "sample") + " a step.\n" + table(rows);
 }
 
 std::vector<std::string> errors_of(const std::vector<Deal>& deals) {

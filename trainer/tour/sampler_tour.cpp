@@ -13,14 +13,13 @@ void show_sampler(TourContext& context) {
   const auto all = gathered(deals, by_rank);
 
   context.say("The data set has " + std::to_string(context.options().samples) +
-              " samples, numbered from 0. Each line is what a rank's own sampler gave it, in its order;\n"
-              "a star marks a sample that was assigned before in the same epoch.\n");
+              " samples, numbered from 0. Each line is what a rank's own\n"
+              "sampler gave it, in its order; a star marks a sample that was assigned before in\nthe same epoch.\n");
   for (const Deal& deal : all) context.say(text_of(deal));
   context.say(batches_text(all[2], context.options().batch_size));
   const auto errors = errors_of(all);
   for (const std::string& sentence : errors) context.report_error(sentence);
-  if (errors.empty())
-    context.say("All ranks' shares are equally long, and each sample is assigned where it has to be.");
+  if (errors.empty()) context.say("All shares are equally long, and each sample is assigned where it has to be.");
   context.draw([&] { return picture_of(all); });
 }
 

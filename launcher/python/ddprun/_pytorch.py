@@ -380,7 +380,7 @@ class Watch:
             self.channel.beat(self.channel.COMPUTE)
         else:
             self.channel.phase(self.channel.TRAINING)
-        self.computes = self.channel._library_computes or never
+        self.computes = getattr(self.channel, "_library_computes", None) or never  # a copy may be older
 
     def after_forward(self, module, inputs, outputs):
         if is_compiling():
@@ -438,7 +438,7 @@ class Watch:
         if self.beat_now() != self.channel.NONE and self.has_model:
             self.channel.beat(self.channel.LOAD)
         goes_on = self.unasked and done and self.reported_steps and self.has_looked and self.has_model and self.finds_model is None
-        self.stepped = self.channel._library_stepped
+        self.stepped = getattr(self.channel, "_library_stepped", None)
         self.steady = self.optimizer if goes_on and self.stepped and not self.channel._script_steps else None
 
     def counts(self, optimizer):
@@ -510,7 +510,7 @@ class Watch:
         def load(iterator):
             words, reports = channel._words, False
             try:
-                # Seldom: after a step it is LOAD.
+                # Rarely true: after a step the beat is LOAD already.
                 if words is not None and words[beat_at] & 0xFF == channel.COMPUTE and self.collectives and self.reports_here():
                     reports = True
                     channel.beat(channel.LOAD)

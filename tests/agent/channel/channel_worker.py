@@ -100,9 +100,15 @@ def compiled_reports():
     assert computes() is True and channel._words[channel._BEAT] & 0xFF == channel.COMPUTE
     assert not stepped(inferred + 1) and channel._words[channel._STEP] == 40
     assert stepped(inferred) is True and channel._words[channel._BEAT] & 0xFF == channel.LOAD
+    for wrong in "load", None, 1.5:
+        try:
+            channel.beat(wrong)
+            assert False, wrong
+        except TypeError:
+            assert channel._words[channel._BEAT] & 0xFF == channel.LOAD
     child = os.fork()
     if child == 0:
-        os._exit(computes() or stepped(inferred))
+        os._exit(computes() or stepped(inferred) or channel.attach() or computes())
     assert os.waitpid(child, 0)[1] == 0
 
 

@@ -77,6 +77,13 @@ TEST_CASE("of both streams the newer line is shown, if it is known what is on st
         Lines{{0, 1s, "45%"}, {kSeveralRanks, 3s, "epoch 1"}});
 }
 
+TEST_CASE("a file's lines of ddprun are none of a worker's", "[last_line]") {
+  CHECK(last_line_of_workers("epoch 1\nddprun: page: http://localhost:1/\n") == "epoch 1");
+  CHECK(last_line_of_workers("ddprun: page: http://localhost:1/\n").empty());
+  CHECK(last_line_of_workers("epoch 1\n  45%\r") == "45%");
+  CHECK(lines_of({{0, {in_file("epoch 1\nddprun: rank 1 was killed\n", 3s)}}}) == Lines{{0, 3s, "epoch 1"}});
+}
+
 TEST_CASE("the lines of an earlier run in the same file are not shown", "[last_line]") {
   CHECK(lines_of({{0, {in_file("of yesterday\n", 24h)}}}).empty());
   CHECK(lines_of({{0, {in_file("of yesterday\n", 24h), on_stderr("a warning\n", 5s)}}}) == Lines{{0, 5s, "a warning"}});

@@ -171,7 +171,7 @@ class InOneKernel(unittest.TestCase):
         self.assertIn("takes status, log, wait or stop", run("%ddprun -n 2", "error").error)
         run("import os; launcher = os.environ.pop('DDPRUN_LAUNCHER'); path = os.environ['PATH']; os.environ['PATH'] = ''")
         try:
-            self.assertRegex(run("%%ddprun\n1", "error").error, "^ddprun: there is no program ddprun .*pip install ddprun.*$")
+            self.assertRegex(run("%%ddprun\n1", "error").error, "^ddprun: there is no program ddprun .*Install ddprun.*$")
         finally:
             run("os.environ.update(DDPRUN_LAUNCHER=launcher, PATH=path)")
 

@@ -181,7 +181,7 @@ std::optional<SnapshotFolder::Found> SnapshotAgreement::find_snapshot() {
   auto found = folder_.find(
       [](const std::string& bytes, const std::string& name) { return stamp_of(decode(bytes, name)); }, options_.say);
   if (!options_.fresh || launchers_round() > 1) return found;
-  if (folder_.retire()) options_.say("starting over: the snapshot of an earlier run is now " + options_.path + ".old");
+  if (folder_.retire()) options_.say("starting over; the earlier snapshot is now " + options_.path + ".old");
   return std::nullopt;
 }
 
