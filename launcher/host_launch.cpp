@@ -52,7 +52,8 @@ std::vector<std::string> problems_on_host(const NodeQuestion& question) {
   };
   CommandLine line = read_command_line(question.words, inputs);
   const Machine machine = this_machine();
-  for (std::string& sentence : problems(line.config, machine, line.mistakes)) line.mistakes.push_back(std::move(sentence));
+  for (std::string& sentence : problems(line.config, machine, line.mistakes))
+    line.mistakes.push_back(std::move(sentence));
   if (!line.mistakes.empty()) return line.mistakes;
   try {
     (void)dry_run(line.config, machine);
