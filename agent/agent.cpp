@@ -34,8 +34,8 @@ JobResult Agent::run() {
   machine_.start();
   watches_.hangs().start(merged(options_.command.inherited, {}));
   desk_.open_socket();
-  if (const auto port = desk_.http_port(); port && (options_.metrics->page || tell_.shows_places()))
-    reporter.serves_http(*options_.metrics, *port);
+  if (const auto port = desk_.http_port())
+    tell_.http_is_at(options_.metrics->page, !options_.metrics->certificate.empty(), options_.metrics->address, *port);
   desk_.start_pushes();
   contact_.start();
   desk_.start_page();

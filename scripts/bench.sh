@@ -30,7 +30,7 @@ usage: scripts/bench.sh [--quick] [--keep] [part ...]
   beats     what a report to the worker channel costs, and all of them in training steps of a millisecond
 
   --quick   one sample of each: does it run?
-  --keep    write what was measured into docs/bench.md
+  --keep    write what was measured into docs/figures/bench.md
 
 Without words: all of them, in about 45 minutes. The samples go to build/bench/. A quiet machine gives the
 better figures.

@@ -14,7 +14,7 @@ Installs what is missing (scripts/setup.sh --test), builds all presets, and runs
   --fast    the release build alone, and of its tests those that answer within two minutes: unit tests, simulation, one of each kind
             of job
   --soak    every test in every build, those of LibTorch 2.11, too; the full counts of tests with chance in them, ten minutes of each fuzzer; writes their table
-            to docs/soak.md. DDPRUN_SEED=<number> repeats an earlier soak (default: a new one); DDPRUN_SOAK_ROWS=<text> runs
+            to docs/figures/soak.md. DDPRUN_SEED=<number> repeats an earlier soak (default: a new one); DDPRUN_SOAK_ROWS=<text> runs
             only the series whose row contains the text
 END
 }
@@ -105,7 +105,7 @@ run_tests --once || status=$?
 place="$(git describe --always --dirty), $(date -u +%Y-%m-%d)$([ $status -eq 0 ] || echo ", FAILED")"
 sed "s/$/ $place |/" "$DDPRUN_SOAK_TABLE" >"$DDPRUN_SOAK_TABLE.new"
 awk -F'|' '{ name = $2; sub(/; found after .*/, "", name) }
-  FILENAME == ARGV[1] { again[name]; next } /^\| / && !/^\| what / && !(name in again)' "$DDPRUN_SOAK_TABLE.new" docs/soak.md \
+  FILENAME == ARGV[1] { again[name]; next } /^\| / && !/^\| what / && !(name in again)' "$DDPRUN_SOAK_TABLE.new" docs/figures/soak.md \
   >"$DDPRUN_SOAK_TABLE.kept"
 {
   echo "# Soaks"
@@ -117,5 +117,5 @@ awk -F'|' '{ name = $2; sub(/; found after .*/, "", name) }
   echo "|---|---|---|---|---|"
   sort "$DDPRUN_SOAK_TABLE.kept" "$DDPRUN_SOAK_TABLE.new"
 } >"$DDPRUN_SOAK_TABLE.page"
-mv "$DDPRUN_SOAK_TABLE.page" docs/soak.md
+mv "$DDPRUN_SOAK_TABLE.page" docs/figures/soak.md
 exit $status

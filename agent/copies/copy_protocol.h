@@ -1,5 +1,5 @@
 // The protocol between two agents that copy snapshots in memory, over one connection: heads of a fixed size, and after
-// that of a snapshot its content in chunks. docs/control-protocol.md describes it for people.
+// that of a snapshot its content in chunks. docs/internals/control-protocol.md describes it for people.
 //
 // Pure values; no socket, no clock. Integers are little-endian.
 //   head     a kind, u64 the sender's round, u64 round, step, rank and world size of the snapshot, u64 bytes, u32 place

@@ -81,6 +81,11 @@ PythonHere python_here(const std::string& program) {
   return out;
 }
 
+std::string url_of(bool https, const std::string& address, std::uint16_t port) {
+  const std::string host = address.find(':') == std::string::npos ? address : "[" + address + "]";
+  return (https ? "https://" : "http://") + host + ":" + std::to_string(port);
+}
+
 }  // namespace
 
 Reporter::Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, FileThread& files,
@@ -96,12 +101,13 @@ void Reporter::logs_are_in(const std::filesystem::path& folder) {
   if (!folder.empty()) pipes_.print("ddprun: the workers' logs are in " + folder.string() + "\n");
 }
 
-void Reporter::serves_http(const MetricsOptions& options, std::uint16_t port) {
-  const std::string& address = options.address;
-  const bool here = options.page && address == "127.0.0.1" && options.certificate.empty();  // what people know it by
-  const std::string host = here ? "localhost" : address.find(':') == std::string::npos ? address : "[" + address + "]";
-  const std::string place = (options.certificate.empty() ? "http://" : "https://") + host + ":" + std::to_string(port);
-  pipes_.print(options.page ? "ddprun: page: " + place + "/\n" : "ddprun: metrics are at " + place + "/metrics\n");
+void Reporter::metrics_are_at(bool https, const std::string& address, std::uint16_t port) {
+  pipes_.print("ddprun: metrics are at " + url_of(https, address, port) + "/metrics\n");
+}
+
+void Reporter::page_is_at(bool https, const std::string& address, std::uint16_t port) {
+  const bool is_here = address == "127.0.0.1" && !https;  // people know it by another name
+  pipes_.print("ddprun: page: " + url_of(https, is_here ? "localhost" : address, port) + "/\n");
 }
 
 void Reporter::error_files_are_in(const std::filesystem::path& folder) {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "agent/channel/timer_table.h"
-#include "agent/desk/metrics_options.h"
 #include "agent/diagnosis/error_file.h"
 #include "agent/diagnosis/oom_count.h"
 #include "agent/logs/log_layout.h"
@@ -60,7 +59,8 @@ class Reporter {
 
   // Empty: the user knows where.
   void logs_are_in(const std::filesystem::path& folder);
-  void serves_http(const MetricsOptions& options, std::uint16_t port);
+  void metrics_are_at(bool https, const std::string& address, std::uint16_t port);
+  void page_is_at(bool https, const std::string& address, std::uint16_t port);
   void error_files_are_in(const std::filesystem::path& folder);  // left by a failed job; empty: nothing
   // What was requested but is impossible: printed once.
   void not_bound(const std::vector<Binding>& bindings);

@@ -29,6 +29,13 @@ Tell::Tell(asio::io_context& io, LogPipes& pipes, const LogLayout& layout, const
   pipes.read_files_by([this](const auto& file, std::uintmax_t begin) { return worker_files_.newest(file, begin); });
 }
 
+void Tell::http_is_at(bool page, bool https, const std::string& address, std::uint16_t port) {
+  if (page)
+    reporter().page_is_at(https, address, port);
+  else if (shows_places())
+    reporter().metrics_are_at(https, address, port);
+}
+
 bool Tell::shows_places() const { return log_.at(LogLevel::info) || isatty(STDERR_FILENO); }
 
 void Tell::pace_changed(const rendezvous::ReportPace& report) {

@@ -50,6 +50,8 @@ class Tell {
   void log(const std::string& line) { log_.write(LogLevel::info, line); }
   // The user wants to know where things are.
   bool shows_places() const;
+  // A page is asked for to be looked at.
+  void http_is_at(bool page, bool https, const std::string& address, std::uint16_t port);
 
   // What goes to people and into the event log.
   void pace_changed(const rendezvous::ReportPace& report);

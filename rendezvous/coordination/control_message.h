@@ -1,5 +1,5 @@
-// The messages between agents and the coordinator, and their encoding: one JSON object each. docs/control-protocol.md
-// describes it for people.
+// The messages between agents and the coordinator, and their encoding: one JSON object each.
+// docs/internals/control-protocol.md describes it for people.
 //
 // Pure. Any bytes become either a message whose every value is in its range, or a BadMessage.
 #pragma once

@@ -1,5 +1,5 @@
 // The protocol between a node's store proxy and the store, over one connection: requests of many clients one way,
-// replies the other. docs/store-proxy.md describes it for people.
+// replies the other. docs/internals/store-proxy.md describes it for people.
 //
 // Pure values; no socket, no clock. Integers are little-endian. Every request of a client has a *ticket*, a number that
 // both sides count from 1. A request that several clients make at once is sent once and takes as many tickets as it has

@@ -1,5 +1,5 @@
 // The store's wire protocol, which is PyTorch's TCPStore protocol: requests, replies, and their limits.
-// docs/store-protocol.md describes it for people.
+// docs/internals/store-protocol.md describes it for people.
 //
 // Pure values; no socket, no clock. A request is an op byte and its arguments. A reply has no frame: its reader knows
 // what it asked. Integers are little-endian, strings are a u64 length and the bytes.

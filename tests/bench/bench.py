@@ -30,7 +30,7 @@ import trainer
 import watch
 import world
 
-PAGE = table.Page(tools.ROOT / "docs/bench.md")
+PAGE = table.Page(tools.ROOT / "docs/figures/bench.md")
 PARTS = {  # word: (the section's title, what measures it)
     "launch": ("Launch", launch.bench),
     "death": ("News of a death", death.bench),

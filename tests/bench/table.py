@@ -55,7 +55,7 @@ def markdown(rows):
 
 
 class Page:
-    """docs/bench.md: a section for each part, replaced as a whole; what else it says is left as it is."""
+    """docs/figures/bench.md: a section for each part, replaced as a whole; what else it says is left as it is."""
 
     NOTES = "## How it is measured\n"  # new sections come before it
 

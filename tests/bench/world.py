@@ -2,7 +2,7 @@
 without a token and with one, to start again after a worker's failure, and to go on once its coordinator is killed.
 
 All agents but those of the first 64 ranks share one core; the coordinator has the other. On as many machines their part
-is done at the same time, so what carries over to larger worlds is the processor time of the coordinator (docs/scale.md).
+is done at the same time, so what carries over to larger worlds is the processor time of the coordinator (docs/figures/scale.md).
 
 torchrun's c10d rendezvous is measured beside it as far as it goes, as threads of one process, which share one store.
 """

@@ -1,5 +1,5 @@
 // The store of a round as the workers of one node see it: a store on loopback, in PyTorch's TCPStore protocol, that
-// forwards to the real one over one connection to that one's agent. docs/store-proxy.md says what for.
+// forwards to the real one over one connection to that one's agent. docs/internals/store-proxy.md says what for.
 //
 // Each client's requests reach the store in its order and get the same bytes as answers; what several clients wait for
 // or read at the same moment is sent once (request_merger.h). A client's lost connection ends its wait. If the

@@ -1,7 +1,7 @@
 // A run's state between two steps: everything that a resumed run needs to continue bit for bit as if never stopped.
 //
-// torch.load(weights_only=True) reads its file; docs/snapshot-format.md describes it. decode() also accepts a Python
-// tutorial's {"MODEL_STATE", "EPOCHS_RUN"}: missing parts get their defaults.
+// torch.load(weights_only=True) reads its file; docs/internals/snapshot-format.md describes it. decode() also accepts a
+// Python tutorial's {"MODEL_STATE", "EPOCHS_RUN"}: missing parts get their defaults.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -15,8 +15,8 @@
 //   snapshots.finish();  // the last one is on disk, or an exception says why not
 //
 // A run resumed with the same number of ranks and threads continues bit for bit like one that was never stopped.
-// torch.load(weights_only=True) reads the file (docs/snapshot-format.md). It is safe against a power cut at any moment;
-// a torn or altered file is named in a warning and skipped.
+// torch.load(weights_only=True) reads the file (docs/internals/snapshot-format.md). It is safe against a power cut at
+// any moment; a torn or altered file is named in a warning and skipped.
 //
 // Every machine reads `path`, which may be on a shared disk or on each machine's own disk. With own disks each machine
 // keeps a copy, so that the loss of one loses nothing; all agree on the newest, and machines without it receive it. One

@@ -1,0 +1,62 @@
+// The links of README, ARCHITECTURE and docs/: each leads to a file of the repository, and to a heading of it.
+#include <cctype>
+#include <regex>
+
+#include "tests/support/test.h"
+
+namespace {
+
+// As GitHub names the place of a heading.
+std::string anchor_of(const std::string& heading) {
+  std::string out;
+  for (const unsigned char c : heading)
+    if (c == ' ')
+      out += '-';
+    else if (std::isalnum(c) || c == '-' || c == '_' || c >= 0x80)
+      out += static_cast<char>(std::tolower(c));
+  return out;
+}
+
+std::set<std::string> anchors_in(const std::string& page) {
+  static const std::regex kHeading("(^|\n)#+ ([^\n]*)");
+  std::set<std::string> out;
+  for (std::sregex_iterator heading(page.begin(), page.end(), kHeading), end; heading != end; ++heading)
+    out.insert(anchor_of((*heading)[2]));
+  return out;
+}
+
+std::string broken_links(const fs::path& page) {
+  static const std::regex kLink("\\]\\(([^)\\s]+)\\)"), kElsewhere("^[a-z]+:.*");
+  const std::string text = read_file(page);
+  std::string out;
+  for (std::sregex_iterator link(text.begin(), text.end(), kLink), end; link != end; ++link) {
+    const std::string target = (*link)[1], file = target.substr(0, target.find('#'));
+    if (std::regex_match(target, kElsewhere)) continue;
+    const fs::path place = file.empty() ? page : page.parent_path() / file;
+    const std::string anchor = target.size() > file.size() ? target.substr(file.size() + 1) : "";
+    const bool leads = fs::exists(place) && (anchor.empty() || anchors_in(read_file(place)).contains(anchor));
+    if (!leads) out += page.filename().string() + " links to " + target + "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("every link of the pages leads to a file and a heading", "[links]") {
+  const fs::path source = source_folder();
+  std::string broken = broken_links(source / "README.md") + broken_links(source / "ARCHITECTURE.md");
+  for (const auto& entry : fs::recursive_directory_iterator(source / "docs"))
+    if (entry.path().extension() == ".md") broken += broken_links(entry.path());
+  CHECK(broken == "");
+}
+
+TEST_CASE("docs/README.md names every page of docs/", "[links]") {
+  const fs::path docs = fs::path(source_folder()) / "docs";
+  const std::string index = read_file(docs / "README.md");
+  for (const auto& entry : fs::recursive_directory_iterator(docs)) {
+    const std::string name = fs::relative(entry.path(), docs).string();
+    if (entry.path().extension() != ".md" || name == "README.md" || name.starts_with("decisions/")) continue;
+    INFO(name);
+    CHECK(index.find("(" + name) != std::string::npos);
+  }
+}
