@@ -187,7 +187,7 @@ def cause(run: Run) -> dict | None:
     theirs = re.search(r"Root Cause.*?rank\s*: (\d+).*?exitcode\s*: (-?\d+)", said, re.S)
     if theirs:
         return {"rank": int(theirs[1]), "exit": int(theirs[2])}
-    ours = re.search(r"job failed.*?rank (\d+) \(.*?\) (?:exited with code (\d+)|was killed by (SIG\w+))", said, re.S)
+    ours = re.search(r"job failed.*?rank (\d+)(?: \(.*?\))? (?:exited with code (\d+)|was killed by (SIG\w+))", said, re.S)
     if not ours:
         return None
     return {"rank": int(ours[1]), "exit": int(ours[2]) if ours[2] else -getattr(signal, ours[3])}

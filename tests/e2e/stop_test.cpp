@@ -301,7 +301,7 @@ TEST_CASE("a worker that sleeps in the kernel ends the job after TORCHELASTIC_UN
       job_of({"--stop-grace=0.1", "--no-python", programs_folder() + "/channel_worker", "0", "sleep-uninterruptibly"}),
       kLimit, {.env = {{"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT", "0.2"}}});
   CHECK(ended == exited(1));
-  CHECK(has(ended.err, "rank 0 (local rank 0) is stuck in the kernel, where no signal reaches it"));
+  CHECK(has(ended.err, "rank 0 is stuck in the kernel, where no signal reaches it"));
   CHECK(has(ended.err, "new workers would wait for the same device or file server"));
 }
 
