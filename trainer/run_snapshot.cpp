@@ -77,7 +77,7 @@ void choose_snapshot_path(Run& run) {
 std::optional<Resumed> resume_or_refuse(Run& run, const TrainingState& state) try {
   return run.snapshots->resume(state);
 } catch (const SnapshotMismatch& mismatch) {
-  const std::string path = mismatch.path();
+  const std::string& path = mismatch.path();
   throw UsageError("cannot go on from " + path, content_of(run, mismatch.extra(), mismatch.why()),
                    "Name another file with --snapshot OTHER.pt, or start over with --fresh, which keeps this one as " +
                        path + ".old.");

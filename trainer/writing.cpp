@@ -88,7 +88,7 @@ std::int64_t id_of(const Vocabulary& vocabulary, char32_t character) {
   return static_cast<std::int64_t>(vocabulary.characters().find(character));
 }
 
-std::string text_of(const Vocabulary& vocabulary, std::int64_t id) { return vocabulary.text_of({&id, 1}); }
+std::string piece_of(const Vocabulary& vocabulary, std::int64_t id) { return vocabulary.text_of({&id, 1}); }
 
 // As each line of a text begins.
 std::vector<std::int64_t> line_begin(const Vocabulary& vocabulary) {
@@ -97,7 +97,7 @@ std::vector<std::int64_t> line_begin(const Vocabulary& vocabulary) {
 
 std::string alphabet(const Vocabulary& vocabulary) {
   std::string all;
-  for (std::int64_t id = 0; id < vocabulary.size(); ++id) all += text_of(vocabulary, id);
+  for (std::int64_t id = 0; id < vocabulary.size(); ++id) all += piece_of(vocabulary, id);
   return visible(all);
 }
 
@@ -116,7 +116,7 @@ std::vector<std::int64_t> ids_of_prompt(const Vocabulary& vocabulary, const std:
     ids.push_back(known ? id_of(vocabulary, character) : 0);
     if (known) continue;
     const std::u32string one(1, character);
-    const std::string quoted = "'" + visible(text_of(Vocabulary(one), 0)) + "'";
+    const std::string quoted = "'" + visible(piece_of(Vocabulary(one), 0)) + "'";
     if (std::find(unknown.begin(), unknown.end(), quoted) == unknown.end()) unknown.push_back(quoted);
   }
   if (!unknown.empty())
@@ -158,7 +158,7 @@ void write_text(const WriteLine& line, bool on_terminal) {
                         .seed = line.seed};
   print_piece(line.prompt, on_terminal);
   continue_text(*writer.model, prompt, writing, [&](std::int64_t id) {
-    print_piece(text_of(writer.vocabulary, id), on_terminal);
+    print_piece(piece_of(writer.vocabulary, id), on_terminal);
     return true;
   });
   print_text(stdout, "\n");
@@ -173,7 +173,7 @@ void show_text(Run& run) {
   std::string text;
   try {
     continue_text(*run.model, line_begin(vocabulary), writing, [&](std::int64_t id) {
-      text += text_of(vocabulary, id);
+      text += piece_of(vocabulary, id);
       return Clock::now() - began < kShownLimit;
     });
   } catch (const Error&) {

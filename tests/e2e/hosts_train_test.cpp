@@ -181,6 +181,7 @@ TEST_CASE("hosts without a shared disk keep a snapshot each, and one that has lo
           "[hosts]") {
   if (!hosts_or_skip()) return;
   HostJob job(2, {});
+  constexpr const char* kDefault = "snapshot-convnet-digits.pt";
   const auto place = [&](int host) { return job.folder / Hosts::name(host); };
   const auto train = [&](const std::string& epochs) {
     for (int host = 0; host < 2; ++host) {
@@ -191,18 +192,18 @@ TEST_CASE("hosts without a shared disk keep a snapshot each, and one that has lo
                         {"--node-rank=" + std::to_string(host), train_program(), epochs, "1", "--device=cpu"}}));
     }
     for (int host = 0; host < 2; ++host) REQUIRE(job[host].wait_exit(kTrainLimit) == exited(0));
-    CHECK((read_file(place(0) / "snapshot.pt") == read_file(place(1) / "snapshot.pt")));  // too long to be printed
+    CHECK((read_file(place(0) / kDefault) == read_file(place(1) / kDefault)));  // too long to be printed
     return job[0].out();
   };
   const fs::path undisturbed = job.folder / "undisturbed.pt";
   train("3");
-  fs::rename(place(0) / "snapshot.pt", undisturbed);
+  fs::rename(place(0) / kDefault, undisturbed);
   for (int host = 0; host < 2; ++host) fs::remove_all(place(host));
   for (const int loser : {0, 1}) {
     train("2");
     fs::remove_all(place(loser));
     CHECK(train("3").find("2 of 3 epochs done") != std::string::npos);
-    CHECK(same_weights(undisturbed, place(loser) / "snapshot.pt") == exited(0));
+    CHECK(same_weights(undisturbed, place(loser) / kDefault) == exited(0));
     for (int host = 0; host < 2; ++host) fs::remove_all(place(host));
   }
 }
