@@ -10,19 +10,19 @@
 
 // What is used of Python's stable ABI (docs.python.org/3/c-api/stable.html), the same in each version from 3.7 on: one
 // library serves them all, and programs without Python.
-struct _object;
+struct PyObject;
 struct PyMethodDef {
   const char* name;
-  _object* (*function)(_object* self, _object* const* arguments, std::ptrdiff_t count);
+  PyObject* (*function)(PyObject* self, PyObject* const* arguments, std::ptrdiff_t count);
   int flags;
   const char* documentation;
 };
 extern "C" {
-__attribute__((weak)) _object* PyCFunction_NewEx(PyMethodDef* method, _object* self, _object* module);
-__attribute__((weak)) _object* PyLong_FromUnsignedLong(unsigned long value);
-__attribute__((weak)) _object* PyBool_FromLong(long value);
-__attribute__((weak)) unsigned long long PyLong_AsUnsignedLongLongMask(_object* integer);
-__attribute__((weak)) _object* PyErr_Occurred();
+__attribute__((weak)) PyObject* PyCFunction_NewEx(PyMethodDef* method, PyObject* self, PyObject* module);
+__attribute__((weak)) PyObject* PyLong_FromUnsignedLong(unsigned long value);
+__attribute__((weak)) PyObject* PyBool_FromLong(long value);
+__attribute__((weak)) unsigned long long PyLong_AsUnsignedLongLongMask(PyObject* integer);
+__attribute__((weak)) PyObject* PyErr_Occurred();
 }
 
 // The page is the caller's, mapped and checked, and stays mapped; null: there is none any more.
@@ -71,7 +71,7 @@ namespace {
 constexpr int kFastCall = 0x80;  // METH_FASTCALL
 
 // Up to two integers; those that are missing are 0. False: one is none, and Python knows the error.
-bool read_integers(_object* const* arguments, std::ptrdiff_t count, std::uint64_t (&out)[2]) {
+bool read_integers(PyObject* const* arguments, std::ptrdiff_t count, std::uint64_t (&out)[2]) {
   for (std::ptrdiff_t at = 0; at < 2; ++at) {
     out[at] = at < count ? PyLong_AsUnsignedLongLongMask(arguments[at]) : 0;
     if (PyErr_Occurred()) return false;
@@ -80,14 +80,14 @@ bool read_integers(_object* const* arguments, std::ptrdiff_t count, std::uint64_
 }
 
 // beat(kind, name=0)
-_object* python_beat(_object* /*self*/, _object* const* arguments, std::ptrdiff_t count) {
+PyObject* python_beat(PyObject* /*self*/, PyObject* const* arguments, std::ptrdiff_t count) {
   std::uint64_t given[2];
   if (!read_integers(arguments, count, given)) return nullptr;
   return PyLong_FromUnsignedLong(ddprun_channel_v1_beat(static_cast<unsigned>(given[0]), given[1]));
 }
 
 // step(number, more)
-_object* python_step(_object* /*self*/, _object* const* arguments, std::ptrdiff_t count) {
+PyObject* python_step(PyObject* /*self*/, PyObject* const* arguments, std::ptrdiff_t count) {
   std::uint64_t given[2];
   if (!read_integers(arguments, count, given)) return nullptr;
   ddprun_channel_v1_step(given[0], static_cast<unsigned>(given[1]));
@@ -95,7 +95,7 @@ _object* python_step(_object* /*self*/, _object* const* arguments, std::ptrdiff_
 }
 
 // computes(): a forward pass that trains begins. False, and nothing is reported, in another phase.
-_object* python_computes(_object* /*self*/, _object* const* /*arguments*/, std::ptrdiff_t /*count*/) {
+PyObject* python_computes(PyObject* /*self*/, PyObject* const* /*arguments*/, std::ptrdiff_t /*count*/) {
   const bool trains = ddprun_channel_page_ &&
                       __atomic_load_n(&ddprun_channel_page_->phase.first, __ATOMIC_RELAXED) == DDPRUN_PHASE_TRAINING;
   if (trains) ddprun_channel_v1_beat(DDPRUN_BEAT_COMPUTE, 0);
@@ -104,7 +104,7 @@ _object* python_computes(_object* /*self*/, _object* const* /*arguments*/, std::
 
 // stepped(inferred): one more step is done, and what comes next is loading. False, and nothing is reported, where the
 // page's `inferred` is another one by now.
-_object* python_stepped(_object* /*self*/, _object* const* arguments, std::ptrdiff_t count) {
+PyObject* python_stepped(PyObject* /*self*/, PyObject* const* arguments, std::ptrdiff_t count) {
   std::uint64_t given[2];
   if (!read_integers(arguments, count, given)) return nullptr;
   if (!ddprun_channel_page_ || ddprun_channel_page_->inferred != given[0]) return PyBool_FromLong(0);
@@ -123,7 +123,7 @@ PyMethodDef python_functions[] = {
 }  // namespace
 
 // A function of Python's, by its place in the table above; null without an error: there is none.
-DDPRUN_EXPORT _object* ddprun_channel_v2_function(unsigned at) {
+DDPRUN_EXPORT PyObject* ddprun_channel_v2_function(unsigned at) {
   const bool has_python = PyCFunction_NewEx && PyLong_FromUnsignedLong && PyBool_FromLong &&
                           PyLong_AsUnsignedLongLongMask && PyErr_Occurred;  // not in PyPy
   if (!has_python || at >= sizeof python_functions / sizeof *python_functions) return nullptr;
