@@ -102,3 +102,26 @@ TEST_CASE("who ends while files do not answer is not held", "[files]") {
   }();
   files->answer(true);
 }
+
+TEST_CASE("of what a wrapper has started only files are read that others may read, and of the worker all", "[files]") {
+  const TempFolder folder;
+  const std::string log = folder.write("log", ""), key = folder.write("key", ""), own = folder.write("own", "");
+  chmod(key.c_str(), 0600);
+  chmod(own.c_str(), 0600);
+  const std::string script =
+      "exec >own; echo of the worker; sh -c 'echo secret; exec sleep 60' >key & "
+      "sh -c 'echo a line; exec sleep 60' >log & wait";
+  Command worker({"sh", "-c", script}, {.cwd = folder.path()});
+  REQUIRE(test::eventually([&] { return fs::file_size(log) > 0 && fs::file_size(key) > 0; }, 20s));
+  std::set<std::string> seen;
+  REQUIRE(test::eventually(
+      [&] {
+        seen.clear();
+        const auto read = read_output({worker.pid()});
+        for (const auto& [pid, files] : read)
+          for (const FileOutput& one : files) seen.insert(one.end.bytes);
+        return seen.contains("a line\n");
+      },
+      20s));
+  CHECK(seen == std::set<std::string>{"a line\n", "of the worker\n"});
+}
