@@ -1,12 +1,12 @@
 #include "trainer/config/shards_line.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <sstream>
+#include <utility>
 #include <variant>
 
 #include "launcher/settings/values.h"
 #include "rendezvous/base/spelling.h"
+#include "trainer/config/parse_words.h"
 
 namespace ddprun::train {
 namespace {
@@ -34,15 +34,8 @@ ShardsLine read_shards_line(std::vector<std::string> arguments) {
   app.add_option("--shard-size,--shard_size", shard_size, "Size of a shard, such as 64M")
       ->type_name("SIZE")
       ->capture_default_str();
-  std::reverse(arguments.begin(), arguments.end());  // CLI11 reads a vector from its end
-  try {
-    app.parse(arguments);
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream out, err;
-    line.early_exit =
-        app.exit(error, out, err) == 0 ? EarlyExit{0, out.str()} : refused_shards(std::string(error.what()) + ".");
-    return line;
-  }
+  line.early_exit = parse_words(app, std::move(arguments), refused_shards);
+  if (line.early_exit) return line;
   const auto bytes = settings::read_byte_size(shard_size);
   if (line.from.empty() || line.to.empty())
     line.early_exit = refused_shards("`train shards` takes two folders, FROM and TO.");

@@ -1,12 +1,12 @@
 #include "trainer/config/write_line.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <sstream>
 #include <type_traits>
+#include <utility>
 
 #include "launcher/settings/values.h"
 #include "rendezvous/base/spelling.h"
+#include "trainer/config/parse_words.h"
 
 namespace ddprun::train {
 namespace {
@@ -53,15 +53,8 @@ WriteLine read_write_line(std::vector<std::string> arguments) {
   add("--temperature", temperature, "T", "0 takes the likeliest character each time; more than 1 surprises");
   add("--top-k,--top_k", top_k, "K", "Choose among the K likeliest characters only; 0: among all");
   add("--seed", seed, "S", "The same seed gives the same text");
-  std::reverse(arguments.begin(), arguments.end());  // CLI11 reads a vector from its end
-  try {
-    app.parse(arguments);
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream out, err;
-    line.early_exit =
-        app.exit(error, out, err) == 0 ? EarlyExit{0, out.str()} : refused_writing(std::string(error.what()) + ".");
-    return line;
-  }
+  line.early_exit = parse_words(app, std::move(arguments), refused_writing);
+  if (line.early_exit) return line;
   for (const std::string& mistake :
        {read_number_word<std::int64_t>("--length", length, 1, kLengthMax, line.length),
         read_number_word<double>("--temperature", temperature, 0, kTemperatureMax, line.temperature),

@@ -1,10 +1,10 @@
 #include "trainer/tour/tour_line.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <sstream>
+#include <utility>
 
 #include "rendezvous/base/spelling.h"
+#include "trainer/config/parse_words.h"
 #include "trainer/tour/tours.h"
 
 namespace ddprun::train {
@@ -43,18 +43,10 @@ TourLine read_tour_line(std::vector<std::string> arguments) {
       ->type_name("DEVICE")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}).description(""));
-  std::reverse(arguments.begin(), arguments.end());  // CLI11 reads a vector from its end
-  try {
-    app.parse(arguments);
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream out, err;
-    if (app.exit(error, out, err) == 0)
-      line.early_exit = EarlyExit{0, out.str()};
-    else
-      line.early_exit =
-          EarlyExit{2, std::string("train: ") + error.what() + ". `train tour --help` lists what there is.\n"};
-    return line;
-  }
+  line.early_exit = parse_words(app, std::move(arguments), [](const std::string& sentence) {
+    return EarlyExit{2, "train: " + sentence + " `train tour --help` lists what there is.\n"};
+  });
+  if (line.early_exit) return line;
   const Tour* tour = find_tour(line.name);
   if (line.name.empty())
     line.early_exit = EarlyExit{0, app.help()};
