@@ -161,6 +161,16 @@ SortedEnds sorted(const std::vector<OtherEnd>& others) {
   return out;
 }
 
+// ": KeyError: 'lr' (train.py:12)"
+std::string with_place(const std::string& error, const FailureReport& report) {
+  const std::string place = place_of_traceback(report.last_lines);
+  return error.empty()
+             ? ""
+             : ": " + printable_line(error, kLineBytesMax) + (place.empty() ? "" : " (" + visible(place) + ")");
+}
+
+std::string sentence(const std::string& words) { return words + (words.ends_with('.') ? "\n" : ".\n"); }
+
 // "rank 1", "ranks 0 and 2", "all 3 ranks"; of a single node.
 std::string all_alike(const FailureReport& report) {
   std::vector<int> ranks{report.failure.rank};
@@ -210,19 +220,19 @@ bool quotes(const std::string& report, const std::string& lines) {
 std::string to_text(const FailureReport& report) {
   const bool is_short = report.failure.cannot_begin || report.failure.kind == rendezvous::FailureClass::usage;
   if (!is_short || report.last_lines.empty()) return to_full_text(report);
-  const std::string last = printable_line(last_line_to_compare(report.last_lines), kLineBytesMax);
-  const std::string place = place_of_traceback(report.last_lines);
+  const std::string log = report.log.empty() ? "" : "; its log is " + visible(report.log);
   std::ostringstream out;
   out << "ddprun: the job failed: " << all_alike(report) << ' ' << in_words(report.failure);
-  if (!report.is_shown) out << ": " << last << (place.empty() ? "" : " (" + visible(place) + ")");
-  out << (!report.is_shown && last.ends_with('.') ? "\n" : ".\n");
+  if (report.is_shown && report.meaning.empty() && report.failure.kind == rendezvous::FailureClass::usage) {
+    out << ", a usage error: no restart" << log << ".\n";  // what was wrong stands above
+    return out.str();
+  }
+  out << sentence(report.is_shown ? "" : with_place(last_line_to_compare(report.last_lines), report));
   if (!report.meaning.empty())
     exactly(out, "meaning", report.meaning);
   else if (!report.is_shown)
     exactly(out, "program", cut(report.program));
-  exactly(out, "class",
-          name_of(report.failure.kind) + ", no restart: " + report.reason +
-              (report.log.empty() ? "" : "; its log is " + report.log));
+  exactly(out, "class", name_of(report.failure.kind) + ", no restart: " + report.reason + log);
   return out.str();
 }
 
@@ -230,7 +240,8 @@ std::string to_full_text(const FailureReport& report) {
   const auto last_lines = printable(report.last_lines);
   const SortedEnds others = sorted(report.others);
   std::ostringstream out;
-  out << "ddprun: the job failed: " << who_and_how(report.failure, !report.meaning.empty()) << ".\n";
+  out << sentence("ddprun: the job failed: " + who_and_how(report.failure, !report.meaning.empty()) +
+                  with_place(error_of_traceback(report.last_lines), report));
   exactly(out, "program", cut(report.program));
   labelled(out, "where", where_in_words(report));
   labelled(out, "when", when_in_words(report));

@@ -246,6 +246,19 @@ std::string place_of_traceback(const std::vector<std::string>& lines) {
   return innermost;
 }
 
+std::string error_of_traceback(const std::vector<std::string>& lines) {
+  std::string error;
+  bool wanted = false;
+  for (const std::string& ranked : lines) {
+    const std::string line = without_rank(ranked);
+    if (line.starts_with("  File \"")) wanted = true;
+    if (!wanted || line.empty() || line[0] == ' ') continue;
+    error = line;
+    wanted = false;
+  }
+  return error;
+}
+
 std::string meaning_of_lines(const rendezvous::ExitStatus& status, const std::vector<std::string>& lines,
                              const PythonHere& python) {
   return meaning(status, lines, python).text;

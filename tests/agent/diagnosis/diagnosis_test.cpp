@@ -350,6 +350,15 @@ TEST_CASE("the last words of a program that cannot begin are known, and only the
   CHECK_FALSE(cannot_begin(failed, {}));
 }
 
+TEST_CASE("the error of a traceback is its first line, whatever is written behind it", "[diagnosis]") {
+  CHECK(error_of_traceback({"begin", "Traceback (most recent call last):", "[rank1]:   File \"a.py\", line 1, in f",
+                            "[rank1]:     g()", "[rank1]: ValueError: two", "[rank1]: lines", "bye"}) ==
+        "ValueError: two");
+  CHECK(error_of_traceback({"  File \"a.py\", line 1", "KeyError: 1", "During handling of it, another one:",
+                            "  File \"a.py\", line 3", "    h()", "IndexError: 2"}) == "IndexError: 2");
+  CHECK(error_of_traceback({"no traceback", "Error: 1"}).empty());
+}
+
 TEST_CASE("the place of a traceback is its innermost line", "[diagnosis]") {
   CHECK(place_of_traceback({"  File \"/a/train.py\", line 4, in <module>", "    f()",
                             "  File \"/a/b/f.py\", line 31, in f", "ValueError: x"}) == "f.py:31");

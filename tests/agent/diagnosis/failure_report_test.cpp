@@ -132,6 +132,14 @@ TEST_CASE("a restart is told in one line that says who failed, how and how late"
         "rank 5 (local rank 1) could not be started (No such file or directory) in round 2");
 }
 
+TEST_CASE("the first line has the error and its place, where a traceback tells them", "[failure_report]") {
+  FailureReport report = report_of({.code = 1});
+  report.last_lines = {"  File \"/w/train.py\", line 3, in <module>", "    f()", "KeyError: 'lr'"};
+  CHECK(has(to_text(report), " exited with code 1: KeyError: 'lr' (train.py:3).\n"));
+  report.last_lines = {"what is this?"};
+  CHECK(has(to_text(report), " exited with code 1.\n"));
+}
+
 TEST_CASE("workers that could not begin are three lines, for all that failed alike", "[failure_report]") {
   FailureReport report = report_of({.code = 1});
   report.failure.rank = 1;
@@ -152,6 +160,11 @@ TEST_CASE("workers that could not begin are three lines, for all that failed ali
   CHECK(to_text(report) ==
         "ddprun: the job failed: all 3 ranks exited with code 1.\n  class:      start, no restart: "
         "all restarts are used up (3 of 3); its log is logs/rank-1/stderr.log\n");
+  report.failure.kind = FailureClass::usage;
+  CHECK(to_text(report) ==
+        "ddprun: the job failed: all 3 ranks exited with code 1, a usage error: no restart; its log is "
+        "logs/rank-1/stderr.log.\n");
+  report.failure.kind = FailureClass::start;
   report.is_shown = false;
   report.others.back().alike = false;
   CHECK(has(to_text(report), "ranks 0-1 exited with code 1: "));
