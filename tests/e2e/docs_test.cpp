@@ -225,4 +225,6 @@ TEST_CASE("docs/transfer.md does what it says", "[docs]") { check_page("transfer
 TEST_CASE("docs/own-model.md does what it says", "[docs]") { check_page("own-model.md"); }
 TEST_CASE("docs/containers.md does what it says", "[docs]") { check_page("containers.md"); }
 TEST_CASE("docs/schedulers.md does what it says", "[docs]") { check_page("schedulers.md"); }
+TEST_CASE("docs/slurm.md does what it says", "[docs]") { check_page("slurm.md"); }
+TEST_CASE("docs/kubernetes.md does what it says", "[docs]") { check_page("kubernetes.md"); }
 TEST_CASE("docs/gpu.md does what it says", "[docs]") { check_page("gpu.md"); }
