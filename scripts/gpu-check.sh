@@ -28,8 +28,8 @@ or skipped, and why. A step that fails does not stop the others.
   --build-dir DIR   the programs of this build (default build/release)
   --kit DIR         the programs of an unpacked kit (scripts/package.sh gpu-kit)
   --build           with --kit: first build its sources for the LibTorch of this machine
-  --output FILE     write the table there (default: docs/gpu.md, between its two markers; with --kit gpu-check.md; with --no-gpu or
-                    with STEPs nowhere)
+  --output FILE     write the table there (default: docs/internals/gpu-run.md, between its two markers; with --kit gpu-check.md; with
+                    --no-gpu or with STEPs nowhere)
   --list            name the steps; with --budget those of the window, with what --again adds
 
 A machine that is to be had for some minutes only: other steps, several at a time, in phases with deadlines. STEPs are of these.
@@ -209,7 +209,7 @@ elif [ -n "$GPU_CHECK_KIT" ]; then
   output=gpu-check.md
   print_table >"$output"
 else
-  output=$project/docs/gpu.md
+  output=$project/docs/internals/gpu-run.md
   write_between "$output"
 fi
 if [ -n "$output" ]; then echo "gpu-check.sh: the table is in $output"; fi

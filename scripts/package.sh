@@ -14,7 +14,8 @@ Installs what is missing (scripts/setup.sh), builds, and says what it has writte
   release the wheel, its sources (sdist) and SHA256SUMS, in a state that twine uploads
   deb     ddprun, and ddprun-train: train, the library and its headers, for the LibTorch of scripts/setup.sh
   sbom    what is linked into the wheel, as CycloneDX; the packages contain theirs
-  gpu-kit   one .tar.gz, of 40 MiB at most, with all that scripts/gpu-check.sh needs on a machine without registries (docs/gpu.md)
+  gpu-kit   one .tar.gz, of 40 MiB at most, with all that scripts/gpu-check.sh needs on a machine without registries
+            (docs/internals/gpu-run.md)
   --without-train   of the Debian packages only ddprun, which needs no LibTorch
   --torch VERSION   for which LibTorch the kit's programs are, as for scripts/setup.sh
   --output DIR      where to (default build/packages)

@@ -134,8 +134,8 @@ TEST_CASE("a second window of the check repeats what failed in the first, or had
   CHECK_FALSE(has(listed.out, "fp16"));
 }
 
-TEST_CASE("the phases of each window are within its budget, and those that docs/gpu.md shows") {
-  const std::string page = read_file(source_folder() + "/docs/gpu.md");
+TEST_CASE("the phases of each window are within its budget, and those that docs/internals/gpu-run.md shows") {
+  const std::string page = read_file(source_folder() + "/docs/internals/gpu-run.md");
   for (const std::string window : {"1", "2"}) {
     const Ended limits =
         run({source_folder() + "/scripts/gpu-check.sh", "--limits", "--budget", "290", "--window", window}, kLimit);
