@@ -210,6 +210,7 @@ TEST_CASE("docs/quick-start.md does what it says", "[docs]") { check_page("quick
 TEST_CASE("docs/several-nodes.md does what it says", "[docs]") { check_page("several-nodes.md"); }
 TEST_CASE("docs/page.md does what it says", "[docs]") { check_page("page.md"); }
 TEST_CASE("docs/metrics.md does what it says", "[docs]") { check_page("metrics.md"); }
+TEST_CASE("docs/push.md does what it says", "[docs]") { check_page("push.md"); }
 TEST_CASE("docs/status.md does what it says", "[docs]") { check_page("status.md"); }
 TEST_CASE("docs/chaos.md does what it says", "[docs]") { check_page("chaos.md"); }
 TEST_CASE("docs/ctl.md does what it says", "[docs]") { check_page("ctl.md"); }
