@@ -211,6 +211,8 @@ TEST_CASE("docs/several-nodes.md does what it says", "[docs]") { check_page("sev
 TEST_CASE("docs/page.md does what it says", "[docs]") { check_page("page.md"); }
 TEST_CASE("docs/metrics.md does what it says", "[docs]") { check_page("metrics.md"); }
 TEST_CASE("docs/push.md does what it says", "[docs]") { check_page("push.md"); }
+TEST_CASE("docs/end-file.md does what it says", "[docs]") { check_page("end-file.md"); }
+TEST_CASE("docs/events.md does what it says", "[docs]") { check_page("events.md"); }
 TEST_CASE("docs/status.md does what it says", "[docs]") { check_page("status.md"); }
 TEST_CASE("docs/chaos.md does what it says", "[docs]") { check_page("chaos.md"); }
 TEST_CASE("docs/ctl.md does what it says", "[docs]") { check_page("ctl.md"); }
@@ -219,6 +221,7 @@ TEST_CASE("docs/programs.md does what it says", "[docs]") { check_page("programs
 TEST_CASE("docs/prefork.md does what it says", "[docs]") { check_page("prefork.md"); }
 TEST_CASE("docs/in-process.md does what it says", "[docs]") { check_page("in-process.md"); }
 TEST_CASE("docs/ssh.md does what it says", "[docs]") { check_page("ssh.md"); }
+TEST_CASE("docs/report.md does what it says", "[docs]") { check_page("report.md"); }
 TEST_CASE("docs/resume.md does what it says", "[docs]") { check_page("resume.md"); }
 TEST_CASE("docs/debugging.md does what it says", "[docs]") { check_page("debugging.md"); }
 TEST_CASE("docs/failures.md does what it says", "[docs]") { check_page("failures.md"); }
