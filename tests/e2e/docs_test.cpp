@@ -218,6 +218,7 @@ TEST_CASE("docs/chaos.md does what it says", "[docs]") { check_page("chaos.md");
 TEST_CASE("docs/ctl.md does what it says", "[docs]") { check_page("ctl.md"); }
 TEST_CASE("docs/jobs.md does what it says", "[docs]") { check_page("jobs.md"); }
 TEST_CASE("docs/logs.md does what it says", "[docs]") { check_page("logs.md"); }
+TEST_CASE("docs/sagemaker-hydra.md does what it says", "[docs]") { check_page("sagemaker-hydra.md"); }
 TEST_CASE("docs/programs.md does what it says", "[docs]") { check_page("programs.md"); }
 TEST_CASE("docs/prefork.md does what it says", "[docs]") { check_page("prefork.md"); }
 TEST_CASE("docs/in-process.md does what it says", "[docs]") { check_page("in-process.md"); }
