@@ -51,7 +51,7 @@ void Agent::report_failure(const ReportFailure& report) {
   spare_memory(told.failure, so_far.has_progressed());
   if (tell_.failures().by_lost_reader(told.failure)) return dispatch(Signalled{SIGPIPE});  // as `| head` means it
   if (tell_.failures().by_left_debugger(told.failure)) {  // a restart would only ask again
-    tell_.say("rank " + std::to_string(told.failure.rank) + "'s debugger was left: the job ends");
+    tell_.say("rank " + std::to_string(told.failure.rank) + "'s debugger was quit: the job ends");
     pipes_.show_tracebacks(": bdb.BdbQuit");  // nobody needs to see its own
     return dispatch(Signalled{SIGINT});
   }

@@ -117,7 +117,7 @@ std::string local_rank_message(std::string_view line) {
     return {};
   };
   const auto add = [](std::string_view name) {
-    return "put '" + std::string(name) + "=${local_rank}' behind the program's name";
+    return "put '" + std::string(name) + "=${local_rank}' after the program's name";
   };
   if (const std::string name = option_after("error: the following arguments are required: "); !name.empty())
     return "it expects its local rank as an argument: " + add(name);

@@ -16,10 +16,10 @@ MemoryRelief relief_after(const rendezvous::Failure& failure, bool progressed, s
 std::string in_words(MemoryRelief relief, std::uint64_t bytes) {
   const std::string what = bytes_in_words(bytes) + " of this node's memory hold snapshots (--memory-snapshots)";
   if (relief == MemoryRelief::kept)
-    return what + "; they are kept for the restart, and given back if memory runs out again before it gets on";
+    return what + "; they are kept for the restart, and given back if memory runs out again before it makes progress";
   if (relief == MemoryRelief::given_back)
     return what +
-           "; they are given back, as the round did not get on with them: its ranks go on from an older snapshot";
+           "; they are given back, as the round made no progress with them: its ranks go on from an older snapshot";
   return {};
 }
 

@@ -284,7 +284,7 @@ void Reporter::stands_still(const StandingWorker& worker) {
                         ": it is not ended (--hang-timeout SECONDS ends it).\n");
   pipes_.print(rank + " stands still: it " + worker.how + ". " +
                (worker.patience ? "It is ended after " + seconds(*worker.patience) + " s (--hang-timeout).\n"
-                                : "Nobody is ended (--hang-timeout off).\n"));
+                                : "It is not ended: no --hang-timeout is in force.\n"));
 }
 
 void Reporter::goes_on(int local_rank, Duration stood) {

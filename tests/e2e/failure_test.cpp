@@ -264,7 +264,7 @@ TEST_CASE("a debugger that its user leaves ends the job, and no traceback is sho
   const Ended ended = job.wait_exit(kLimit);
   INFO(ended.out);
   CHECK(ended == exited(130));
-  CHECK(has(ended.out, "ddprun: rank 0's debugger was left: the job ends.\r\n"));
+  CHECK(has(ended.out, "ddprun: rank 0's debugger was quit: the job ends.\r\n"));
   CHECK_FALSE(has(ended.out, "restart"));
   CHECK_FALSE(has(ended.out, "BdbQuit"));
 }

@@ -70,9 +70,9 @@ TEST_CASE("ranks that could not meet are told what to set", "[task_ranks]") {
   };
   refused(with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}), "set MASTER_ADDR for all of them");
   const Environment mpich{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}};
-  refused(mpich, "PMI_SIZE is 2, but nothing tells where these ranks meet: set MASTER_PORT for all of them");
+  refused(mpich, "PMI_SIZE is 2, but no variable says where these ranks meet: set MASTER_PORT for all of them");
   CHECK(read_rank_env(with(mpich, {{"MASTER_PORT", "1234"}})).env.master_addr == "127.0.0.1");
-  refused({{"PMIX_RANK", "1"}}, "PMIX_RANK is 1, but nothing tells how many ranks there are");
+  refused({{"PMIX_RANK", "1"}}, "PMIX_RANK is 1, but no variable says how many ranks there are");
 }
 
 TEST_CASE("one process stays one", "[task_ranks]") {

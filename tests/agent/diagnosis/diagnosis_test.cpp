@@ -275,14 +275,14 @@ TEST_CASE("well-known last lines are told with their remedy", "[last_lines]") {
 TEST_CASE("a program that wants its local rank as an argument is told how to get it", "[last_lines]") {
   const auto of = [](const std::string& complaint) { return meaning({.code = 2}, {"t.py: error: " + complaint}); };
   CHECK(of("the following arguments are required: --local_rank") ==
-        "it expects its local rank as an argument: put '--local_rank=${local_rank}' behind the program's name");
+        "it expects its local rank as an argument: put '--local_rank=${local_rank}' after the program's name");
   CHECK(of("the following arguments are required: --lr, --local-rank")
-            .ends_with("put '--local-rank=${local_rank}' behind the program's name"));
+            .ends_with("put '--local-rank=${local_rank}' after the program's name"));
   CHECK(of("unrecognized arguments: --local-rank=0") ==
         "it does not know --local-rank: leave it out, as LOCAL_RANK is in the environment, or put "
-        "'--local_rank=${local_rank}' behind the program's name");
+        "'--local_rank=${local_rank}' after the program's name");
   CHECK(of("unrecognized arguments: --local_rank 0")
-            .ends_with("put '--local-rank=${local_rank}' behind the program's name"));
+            .ends_with("put '--local-rank=${local_rank}' after the program's name"));
   CHECK(of("unrecognized arguments: --lr").find("local") == std::string::npos);
 }
 

@@ -120,7 +120,7 @@ TEST_CASE("a machine is unfit by the first thing that it lacks", "[health]") {
   bad.clock_error = 2s;
   CHECK(why_unfit(limits, bad) == "its clock may be wrong by 2 s, more than 1 s");
   bad.clock_error.reset();
-  CHECK(why_unfit(limits, bad) == "the kernel does not know how right its clock is: an NTP daemon has not told it");
+  CHECK(why_unfit(limits, bad) == "no NTP daemon keeps its clock, so nobody knows how right it is");
   bad.gpus.push_back({3, 80 * gib, 20 * gib});
   CHECK(why_unfit(limits, bad) == "GPU 3 has 25 % of its memory free, less than 90 %");
   bad.disks.push_back({"logs", 3 << 20});

@@ -40,7 +40,7 @@ class Tasks {
     TaskRanks out;
     const auto rank = rank_.number(), size = size_.number();
     if (rank && *rank > 0 && !size)
-      out.problem = rank_.name + " is " + rank_.text + ", but nothing tells how many" + kHow;
+      out.problem = rank_.name + " is " + rank_.text + ", but no variable says how many" + kHow;
     if (!rank || size.value_or(0) <= 1) return out;
     out.from = rank_.name;
     out.job = job();
@@ -92,7 +92,7 @@ class Tasks {
     out.variables["MASTER_PORT"] = port.text;
     if (host && port) return;
     const std::string missing = host ? "MASTER_PORT" : port ? "MASTER_ADDR" : "MASTER_ADDR and MASTER_PORT";
-    out.problem = size_.name + " is " + size_.text + ", but nothing tells where these ranks meet: set " + missing +
+    out.problem = size_.name + " is " + size_.text + ", but no variable says where these ranks meet: set " + missing +
                   " for all of them, or start one ddprun per node, as in mpirun -n 2 --map-by ppr:1:node ddprun "
                   "--nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=HOST:PORT train.";
   }
