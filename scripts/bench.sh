@@ -27,6 +27,8 @@ usage: scripts/bench.sh [--quick] [--keep] [part ...]
   models    ConvNet, VGG11_bn and GPT: samples per second, and from the command to the first step, beside Python DDP
   modes     ConvNet, VGG11_bn and GPT with Adam and SGD: fused or not, channels last or not, beside Python in the same modes
   python    a function on ranks from within a program, in Python and C++, beside torch.multiprocessing.spawn and accelerate
+  everyday  what people do every day: seconds, and lines to read, beside torchrun
+  watch     what --watch costs a script's step, start and processor time
   beats     what a report to the worker channel costs, and all of them in training steps of a millisecond
 
   --quick   one sample of each: does it run?
@@ -41,7 +43,7 @@ words=()
 for word in "$@"; do
   case $word in
     -h | --help) usage && exit ;;
-    --quick | --keep | launch | death | restart | regroup | tee | memory | store | barrier | attack | world | count | stacks | step | snapshots | prefork | train | ddp | models | modes | beats | python) words+=("$word") ;;
+    --quick | --keep | launch | death | restart | regroup | tee | memory | store | barrier | attack | world | count | stacks | step | snapshots | prefork | train | ddp | models | modes | beats | watch | python | everyday) words+=("$word") ;;
     *) echo "bench.sh: there is no '$word'" >&2 && usage >&2 && exit 2 ;;
   esac
 done
@@ -56,7 +58,7 @@ options=(-DDDPRUN_BENCH=ON)
 targets=(bench_programs)
 wants() { [ ${#parts[@]} -eq 0 ] || [[ " ${parts[*]} " == *" $1 "* ]]; }
 if wants step || wants snapshots || wants prefork || wants train || wants models; then targets+=(train); fi
-if wants ddp || wants beats || wants snapshots; then targets+=(ddp_load); fi
+if wants ddp || wants beats || wants watch || wants snapshots; then targets+=(ddp_load); fi
 if wants models || wants modes; then targets+=(model_worker); fi
 if wants python; then targets+=(launch_load); fi
 if [ ${#targets[@]} -gt 1 ]; then options+=(-DDDPRUN_TRAINER=ON); fi

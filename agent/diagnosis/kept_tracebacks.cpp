@@ -4,12 +4,21 @@
 #include <sstream>
 
 #include "agent/diagnosis/failure_report.h"
+#include "agent/diagnosis/traceback_hold.h"
+#include "rendezvous/coordination/ranks_in_words.h"
 
 namespace ddprun::agent {
 namespace {
 
 constexpr std::chrono::seconds kAgain{15};  // by then the next round has failed in the same way, or will not
 constexpr std::size_t kLinesMax = 60;       // of a traceback in a report
+
+std::string without_ranks(const std::string& text) {
+  std::istringstream in(text);
+  std::string out;
+  for (std::string line; std::getline(in, line);) out.append(without_rank(line)).append("\n");
+  return out;
+}
 
 }  // namespace
 
@@ -34,8 +43,17 @@ void KeptTracebacks::show_unless_quoted(const std::string& report) {
     all.swap(kept_);
   }
   timer_.cancel();
-  for (const auto& [key, kept] : all)
-    if (!quotes(report, kept.text)) kept.show(kept.text);
+  std::map<std::string, std::vector<int>> ranks_of;  // text → who wrote it
+  for (const auto& [key, kept] : all) {
+    if (quotes(report, kept.text)) continue;
+    std::vector<int>& ranks = ranks_of[without_ranks(kept.text)];
+    if (ranks.empty()) kept.show(kept.text);
+    ranks.push_back(key.second);
+  }
+  for (auto& [text, ranks] : ranks_of) {
+    ranks.erase(ranks.begin());
+    if (!ranks.empty()) say_("ddprun: " + rendezvous::ranks_in_words(ranks) + " wrote the same traceback.");
+  }
 }
 
 std::vector<std::string> KeptTracebacks::lines_of(Key key) const {

@@ -21,10 +21,12 @@ class KeptTracebacks {
   using Key = std::pair<int, int>;                            // round, rank
   using Show = std::function<void(const std::string& text)>;  // prints it on the worker's console
 
-  explicit KeptTracebacks(asio::io_context& io) : timer_(io) {}
+  using Say = std::function<void(const std::string& line)>;  // a line of ddprun's own
+
+  KeptTracebacks(asio::io_context& io, Say say) : say_(std::move(say)), timer_(io) {}
   // All are shown at the latest 15 s after the first one came: then the job goes on.
   void keep(Key key, std::string text, Show show, TimePoint now);
-  // Shows all except those that this report quotes, and forgets them.
+  // Shows all except those that this report quotes, equal ones once, and forgets them.
   void show_unless_quoted(const std::string& report);
   // Empty if there is none, or if it is too long for a report.
   std::vector<std::string> lines_of(Key key) const;
@@ -34,6 +36,7 @@ class KeptTracebacks {
     std::string text;
     Show show;
   };
+  Say say_;
   mutable std::mutex mutex_;
   std::map<Key, Kept> kept_;
   asio::steady_timer timer_;

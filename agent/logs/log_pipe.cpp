@@ -81,7 +81,7 @@ struct LogPipes::State {
   Console out{io, STDOUT_FILENO, listener}, err{io, STDERR_FILENO, listener};
   bool one_console = out.same_place(STDERR_FILENO);
   asio::steady_timer pause_timer{io}, redraw_timer{io};
-  KeptTracebacks kept{io};
+  KeptTracebacks kept{io, [this](const std::string& line) { print(line); }};
   std::vector<StreamPtr> paused;
   std::set<StreamPtr> redraws;
   std::map<std::filesystem::path, std::weak_ptr<LogFile>> filtered_files;  // used by the main thread only

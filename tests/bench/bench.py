@@ -16,6 +16,7 @@ import beats
 import count
 import ddp
 import death
+import everyday
 import from_python
 import launch
 import models
@@ -54,6 +55,7 @@ PARTS = {  # word: (the section's title, what measures it)
     "beats": ("Beats", beats.bench),
     "watch": ("Watch", watch.bench),
     "python": ("Python", from_python.bench),
+    "everyday": ("What people do every day", everyday.bench),
 }
 
 

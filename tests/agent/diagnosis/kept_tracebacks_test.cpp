@@ -11,8 +11,8 @@ using Lines = std::vector<std::string>;
 // What the loop shows without waiting for anything.
 struct Rig {
   asio::io_context io;
-  KeptTracebacks kept{io};
   Lines shown;
+  KeptTracebacks kept{io, [this](const std::string& line) { shown.push_back(line); }};
 
   void keep(int rank, const std::string& text, TimePoint now) {
     kept.keep(
@@ -68,6 +68,16 @@ TEST_CASE("a report takes away the tracebacks that it quotes, and shows the othe
   CHECK(rig.kept.lines_of({1, 1}).empty());
   rig.poll();
   CHECK(rig.io.stopped());  // nothing is left to be shown later
+}
+
+TEST_CASE("a traceback that several ranks wrote is shown once", "[kept_tracebacks]") {
+  Rig rig;
+  for (const int rank : {0, 1, 2})
+    rig.keep(rank, "[rank" + std::to_string(rank) + "]: KeyboardInterrupt\n", Clock::now());
+  rig.keep(3, "KeyError: y\n", Clock::now());
+  rig.kept.show_unless_quoted("");
+  CHECK(rig.shown ==
+        Lines{"[rank0]: KeyboardInterrupt\n", "KeyError: y\n", "ddprun: ranks 1 and 2 wrote the same traceback."});
 }
 
 TEST_CASE("a report gets a traceback by its lines, but none that is too long for it", "[kept_tracebacks]") {
