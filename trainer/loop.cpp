@@ -282,12 +282,14 @@ bool is_over(const Run& run) {
 // For a run whose snapshot already has all epochs.
 void report_nothing_to_do(Run& run) {
   const std::string path = run.snapshot_path;
-  if (run.early_stopping.has_stopped() && run.at.epochs_run < run.options.training.epochs)
+  const std::int64_t all = run.options.training.epochs;
+  if (run.early_stopping.has_stopped() && run.at.epochs_run < all)
     run.progress.line("nothing to do: " + path + " ended early, after " + std::to_string(run.at.epochs_run) +
                       " epochs. Pass a longer --patience to go on, or start over with --fresh.");
   else
-    run.progress.line("nothing to do: " + path + " has all of the " + std::to_string(run.options.training.epochs) +
-                      " epochs. Ask for more of them, or start over with --fresh.");
+    run.progress.line("nothing to do: " + path + " has " +
+                      (all == 1 ? "the one epoch" : "all of the " + std::to_string(all) + " epochs") +
+                      ". Ask for more, or start over with --fresh.");
 }
 
 // Still writes what a script requested: the numbers of the model as it is.

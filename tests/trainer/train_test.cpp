@@ -168,7 +168,7 @@ TEST_CASE("a finished run says so and ends with 0, and --fresh begins anew in th
   CHECK_THAT(run_alone(arguments).out, Contains("done: 1 epoch,"));
   const Ended finished = run_alone(arguments);
   CHECK(finished == exited(0));
-  CHECK_THAT(finished.out, Contains("nothing to do: " + path + " has all of the 1 epochs"));
+  CHECK_THAT(finished.out, Contains("nothing to do: " + path + " has the one epoch."));
   const Words fresh = with(arguments, {"--fresh"});
   const Ended anew = run_alone(fresh);
   CHECK_THAT(anew.err, Contains("now " + path + ".old"));
