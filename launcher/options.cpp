@@ -185,8 +185,10 @@ std::string prefix(Config& config, Text text) {
 std::string events(Config& config, Text text) {
   const bool file = text.starts_with("file:");
   if (file && text.size() == 5) return "it takes a path behind the colon, such as file:events.json";
-  if (!file && text != "null" && text != "console")
-    return "it takes null, console or file:PATH." + did_you_mean(text, {"null", "console"});
+  if (!file && text != "null" && text != "console") {
+    const std::string hint = did_you_mean(text, {"null", "console"});
+    return "it takes null, console or file:PATH" + (hint.empty() ? "" : "." + hint);
+  }
   config.events = file ? EventSink::file : text == "console" ? EventSink::console : EventSink::nowhere;
   config.event_file = file ? text.substr(5) : "";
   return {};

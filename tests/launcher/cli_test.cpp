@@ -334,6 +334,24 @@ TEST_CASE("option --print-config says where each value came from", "[cli]") {
   CHECK(print_config(parsed({"p"}), "Python: /p, by PYTHON_EXEC.").ends_with("\n# Python: /p, by PYTHON_EXEC.\n"));
 }
 
+TEST_CASE("a sentence about a wrong value of any option ends with one full stop or one question mark", "[cli]") {
+  for (const settings::Option& option : options().options) {
+    if (option.positional || !option.takes_word()) continue;
+    for (const char* wrong : {"nul", "zzz", "a=b,c", "[", ":", "-1", "99999999999"})
+      for (const std::string& mistake :
+           command_line({std::string("--") + option.name + "=" + wrong, "p"}, {}, "not TOML").mistakes) {
+        CAPTURE(mistake);
+        CHECK_FALSE(mistake.ends_with(".."));
+        CHECK_FALSE(mistake.ends_with("?."));
+      }
+  }
+  CHECK(command_line({"--event-log-handler=nul", "p"}).mistakes ==
+        Arguments{"--event-log-handler is 'nul'; it takes null, console or file:PATH. Did you mean 'null'?"});
+  CHECK(command_line({"--event-log-handler=syslog", "p"}).mistakes ==
+        Arguments{"--event-log-handler is 'syslog'; it takes null, console or file:PATH."});
+  CHECK(command_line({"--event-log-handler=file:e", "p"}).mistakes.empty());
+}
+
 TEST_CASE("option --help and --version answer, also beside mistakes and without a program", "[cli]") {
   CHECK(command_line({"--version"}).answer == "ddprun 0.1.0\n");
   CHECK(command_line({"--help"}).answer.starts_with("usage: ddprun"));
