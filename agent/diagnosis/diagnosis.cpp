@@ -28,7 +28,7 @@ std::string meaning_of(const Clues& clues) {
   if (std::string text = meaning_of_lines(clues.status, clues.last_lines, clues.python); !text.empty()) return text;
   if (!memory.empty()) return "perhaps memory ran out in one of its processes: " + memory;
   if (clues.status.signal == SIGKILL && counted(clues.memory_before) && counted(clues.memory_after))
-    return "sent from outside, by a person or a scheduler: the kernel counted no out-of-memory kill";
+    return "the kernel counted no out-of-memory kill; most likely a person, a scheduler or another program sent it";
   return hint(clues.status);
 }
 

@@ -10,16 +10,17 @@ namespace {
 
 constexpr int kShellNotRunnable = 126, kShellNotFound = 127, kShellSignal = 128;
 
+// Whoever reaps a process learns the signal, not who sent it: it may have been the process itself.
 std::string signal_hint(int signal) {
   switch (signal) {
     case SIGKILL:
-      return "sent from outside, often by the kernel or the scheduler because memory ran out";
+      return "often sent by the kernel or the scheduler because memory ran out";
     case SIGTERM:
     case SIGINT:
     case SIGQUIT:
-      return "a person or a scheduler asked it to end, not ddprun";
+      return "ddprun did not send it; most likely a person or a scheduler did";
     case SIGHUP:
-      return "its terminal was closed, or a person sent the signal";
+      return "most likely its terminal was closed, or a person sent it";
     case SIGSEGV:
       return "it accessed memory that it may not";
     case SIGBUS:

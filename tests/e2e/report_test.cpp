@@ -87,12 +87,13 @@ TEST_CASE("a worker that the kernel killed for memory is reported so, with the l
   const std::string report = unbroken(ended.err);
   INFO(report);
   CHECK(has(report, "was killed by SIGKILL. "));
+  CHECK_FALSE(has(report, "outside"));
   CHECK(has(report, " class: out-of-memory "));
   CHECK(has(report, "memory ran out: the kernel killed processes for lack of memory in control group /"));
   CHECK(has(report, "rose from 0 to 1): the group may use 512 MiB"));
 }
 
-TEST_CASE("a worker that was killed from outside is not taken for one that ran out of memory") {
+TEST_CASE("a worker that was killed by a signal is not taken for one that ran out of memory") {
   const TempFolder folder;
   const std::string report = report_of({"sh", "-c", "kill -KILL $$"}, folder);
   CHECK(has(report, "was killed by SIGKILL. "));

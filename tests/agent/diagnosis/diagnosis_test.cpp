@@ -127,15 +127,25 @@ TEST_CASE("a kill elsewhere on the machine is told as what it is", "[oom_count]"
 
 TEST_CASE("the surest explanation comes first", "[diagnosis]") {
   Clues clues{.status = {.signal = SIGKILL}};
-  CHECK(meaning_of(clues) == "sent from outside, often by the kernel or the scheduler because memory ran out");
+  CHECK(meaning_of(clues) == "often sent by the kernel or the scheduler because memory ran out");
   clues.memory_before = counts({{"/job", 0, 0, {}}}, 0);
   clues.memory_after = clues.memory_before;
-  CHECK(meaning_of(clues) == "sent from outside, by a person or a scheduler: the kernel counted no out-of-memory kill");
+  CHECK(meaning_of(clues) ==
+        "the kernel counted no out-of-memory kill; most likely a person, a scheduler or another program sent it");
   clues.memory_after = counts({{"/job", 1, 0, {}}}, 1);
   CHECK(meaning_of(clues).starts_with(
       "memory ran out: the kernel killed processes for lack of memory in control group /job"));
   clues.timer = ExpiredTimer{1, "step", {}, 3s, SIGKILL};
   CHECK(meaning_of(clues) == "its timer 'step' expired after 3.0 s; as it had requested, it was sent SIGKILL");
+}
+
+TEST_CASE("nobody is said for sure to have sent a signal, as the worker itself may have", "[diagnosis]") {
+  for (const int signal : {SIGKILL, SIGTERM, SIGINT, SIGQUIT, SIGHUP}) {
+    const std::string meaning = meaning_of({.status = {.signal = signal}});
+    CAPTURE(meaning);
+    CHECK_THAT(meaning, !Contains("outside") && (Contains("most likely") || Contains("often")));
+  }
+  CHECK(meaning_of({.status = {.signal = SIGSEGV}}) == "it accessed memory that it may not");  // its own doing
 }
 
 TEST_CASE("a process of a worker that was killed for memory is a likely cause of its failure", "[diagnosis]") {
