@@ -205,13 +205,24 @@ std::string ends_in_words(const std::vector<OtherEnd>& ends) {
   return kinds.size() > kKindsMax ? out + "; others in other ways" : out;
 }
 
+namespace {
+
+// For comparing ranks: faulthandler writes "Current thread 0x00007f2c (most recent call first):".
+std::string without_thread(const std::string& line) {
+  const std::size_t number = line.find("hread 0x");
+  const std::size_t rest = line.find(' ', number == line.npos ? number : number + std::string_view("hread ").size());
+  return number == line.npos || rest == line.npos ? line : line.substr(0, number) + line.substr(rest);
+}
+
+}  // namespace
+
 bool quotes(const std::string& report, const std::string& lines) {
   std::vector<std::string> quoted_lines, wanted;
   for (const std::string& line : lines_of(report))
     if (line.starts_with(kQuoted))
-      quoted_lines.emplace_back(without_rank(std::string_view(line).substr(kQuoted.size())));
+      quoted_lines.push_back(without_thread(std::string(without_rank(std::string_view(line).substr(kQuoted.size())))));
   for (const std::string& line : lines_of(lines))
-    if (!line.empty()) wanted.push_back(printable_line(std::string(without_rank(line)), kLineBytesMax));
+    if (!line.empty()) wanted.push_back(without_thread(printable_line(std::string(without_rank(line)), kLineBytesMax)));
   const std::string first_line = report.substr(0, report.find('\n'));
   return all_among(wanted, quoted_lines) ||
          (!wanted.empty() && first_line.find(": " + wanted.back()) != first_line.npos);

@@ -1,5 +1,6 @@
 #include "agent/diagnosis/kept_tracebacks.h"
 
+#include <algorithm>
 #include <chrono>
 #include <sstream>
 
@@ -17,6 +18,21 @@ std::string without_ranks(const std::string& text) {
   std::istringstream in(text);
   std::string out;
   for (std::string line; std::getline(in, line);) out.append(without_rank(line)).append("\n");
+  return out;
+}
+
+// Of a fatal error with the stacks of many threads: the error, and that of the thread that had it.
+std::vector<std::string> of_current_thread(const std::vector<std::string>& lines) {
+  const auto begins = [](std::string_view with) {
+    return [with](const std::string& line) { return line.starts_with(with); };
+  };
+  const auto first = std::find_if(lines.begin(), lines.end(), begins("Current thread 0x"));
+  if (first == lines.end()) return {};
+  auto last = std::find_if(first + 1, lines.end(), [&](const std::string& line) { return !begins("  ")(line); });
+  last = std::min(last, first + std::min<std::ptrdiff_t>(kLinesMax, lines.end() - first));
+  std::vector<std::string> out{lines.front()};
+  out.insert(out.end(), first, last);
+  out.push_back("... (" + std::to_string(lines.size() - out.size()) + " lines of other threads are shown above)");
   return out;
 }
 
@@ -64,8 +80,8 @@ std::vector<std::string> KeptTracebacks::lines_of(Key key) const {
   std::istringstream in(found->second.text);
   for (std::string line; std::getline(in, line);)
     if (!line.empty()) lines.push_back(std::move(line));
-  if (lines.size() > kLinesMax) lines.clear();
-  return lines;
+  if (lines.size() <= kLinesMax) return lines;
+  return begins_fatal_error(lines.front()) ? of_current_thread(lines) : std::vector<std::string>();
 }
 
 }  // namespace ddprun::agent

@@ -28,7 +28,7 @@ class KeptTracebacks {
   void keep(Key key, std::string text, Show show, TimePoint now);
   // Shows all except those that this report quotes, equal ones once, and forgets them.
   void show_unless_quoted(const std::string& report);
-  // Empty if there is none, or if it is too long for a report.
+  // Empty if there is none, or if it is too long for a report; of a fatal error with many threads the current one's.
   std::vector<std::string> lines_of(Key key) const;
 
  private:

@@ -6,8 +6,11 @@
 namespace ddprun::agent {
 namespace {
 
-// First lines of a Python traceback, of a syntax error, which begins with the place, and of argparse's usage error.
-constexpr std::array<std::string_view, 3> kStarts = {"Traceback (most recent call last):", "  File \"", "usage: "};
+constexpr std::string_view kFatal = "Fatal Python error: ";
+// First lines of a Python traceback, of a syntax error, which begins with the place, of argparse's usage error, and of
+// what Python writes as it dies of a signal (faulthandler) or of itself.
+constexpr std::array<std::string_view, 4> kStarts = {"Traceback (most recent call last):", "  File \"",
+                                                     "usage: ", kFatal};
 constexpr std::string_view kMark = "[rank";
 
 enum class Line { other, may_become, begins };
@@ -62,6 +65,8 @@ std::string TracebackHold::release() {
 }
 
 bool begins_traceback(std::string_view line) { return kind_of(line) == Line::begins; }
+
+bool begins_fatal_error(std::string_view line) { return line.starts_with(kFatal); }
 
 std::string_view without_rank(std::string_view line) {
   const std::size_t mark = rank_mark(line);

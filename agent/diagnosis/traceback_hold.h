@@ -1,5 +1,5 @@
 // Holds back what a worker writes to stderr from the start of a Python traceback: if the worker dies of it, the report
-// quotes it, and the console need not show it as well.
+// quotes it, and the console need not show it as well. What faulthandler writes line by line stays together so.
 //
 // Pure. The caller decides when to stop waiting for the worker's end: release().
 #pragma once
@@ -28,6 +28,8 @@ class TracebackHold {
 
 // Whether what is held back may begin with this line.
 bool begins_traceback(std::string_view line);
+// "Fatal Python error: Segmentation fault": stacks follow, the innermost call first.
+bool begins_fatal_error(std::string_view line);
 
 // Without the "[rank3]: " that PyTorch puts before each line of a traceback.
 std::string_view without_rank(std::string_view line);

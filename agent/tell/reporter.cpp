@@ -344,12 +344,14 @@ Reporter::Noticed Reporter::notice_of(const rendezvous::Failure& failure) const 
   return {failure.round, record.ended_at, record.ended_at_wall, memory_before_};
 }
 
-// The last line of a traceback, which is shown only when the job has failed: other lines are on the console.
+// The last line of a traceback, or the first of a fatal error, which is shown only when the job has failed: other lines
+// are on the console.
 std::string Reporter::held_back(const rendezvous::Failure& failure) const {
   if (failure.status.code == 0) return {};
   const std::vector<std::string> lines = pipes_.last_lines(failure.round, failure.rank);
   const auto begins = [](const std::string& line) { return begins_traceback(line); };
   if (std::none_of(lines.begin(), lines.end(), begins)) return {};
+  if (begins_fatal_error(lines.front())) return printable_line(lines.front(), kReasonMax);
   return printable_line(last_line_to_compare(lines), kReasonMax);
 }
 

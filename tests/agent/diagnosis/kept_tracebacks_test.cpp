@@ -26,6 +26,12 @@ struct Rig {
 
 const std::string kTraceback =
     "Traceback (most recent call last):\n  File \"t.py\", line 1, in f\nNameError: name 'x'\n";
+// Of faulthandler.
+const std::string kFatal =
+    "Fatal Python error: Segmentation fault\n\nThread 0x00007f01 (most recent call first):\n  File \"t.py\", line 9 in "
+    "load\n\nCurrent thread 0x00007f02 (most recent call first):\n  File \"t.py\", line 1 in f\n  File \"t.py\", line "
+    "3 in "
+    "<module>\n\nExtension modules: numpy (total: 1)\n";
 const std::string kSyntax = "  File \"t.py\", line 3\n    f(\n     ^\nSyntaxError: '(' was never closed\n";
 
 // What comes out of it in pieces of so many bytes.
@@ -91,9 +97,29 @@ TEST_CASE("a report gets a traceback by its lines, but none that is too long for
   CHECK(rig.kept.lines_of({1, 0}).empty());
 }
 
+TEST_CASE("what faulthandler writes is in the report from its first line on, of many threads the current one's",
+          "[kept_tracebacks]") {
+  Rig rig;
+  rig.keep(0, kFatal, Clock::now());
+  const Lines whole = rig.kept.lines_of({1, 0});
+  REQUIRE(whole.size() == 7);
+  CHECK(whole.front() == "Fatal Python error: Segmentation fault");
+  CHECK(whole.back() == "Extension modules: numpy (total: 1)");
+  std::string many = kFatal;
+  for (int thread = 0; thread < 60; ++thread)
+    many.insert(many.find("Thread"), "Thread 0x1 (most recent call first):\n");
+  rig.keep(0, many, Clock::now());
+  CHECK(rig.kept.lines_of({1, 0}) ==
+        Lines{"Fatal Python error: Segmentation fault",
+              "Current thread 0x00007f02 (most recent call first):", "  File \"t.py\", line 1 in f",
+              "  File \"t.py\", line 3 in <module>", "... (63 lines of other threads are shown above)"});
+  rig.kept.show_unless_quoted("rank 0\n    | Fatal Python error: Segmentation fault\n");
+  CHECK(rig.shown == Lines{many});  // in one piece
+}
+
 TEST_CASE("a traceback is held from its first line on, whatever pieces it comes in", "[traceback_hold]") {
   for (const std::string mark : {"", "[rank0]: ", "[rank117]: "})
-    for (const std::string& traceback : {mark + kTraceback, mark + kSyntax})
+    for (const std::string& traceback : {mark + kTraceback, mark + kSyntax, mark + kFatal})
       for (std::size_t piece = 1; piece < 40; ++piece) {
         TracebackHold hold;
         CAPTURE(traceback, piece);
@@ -144,4 +170,13 @@ TEST_CASE("a report quotes a text whose lines it has, whichever rank's they are"
   CHECK_FALSE(quotes(report, "a\nc\n"));
   CHECK_FALSE(quotes(report, "ddprun: the job failed: rank 5.\n"));
   CHECK_FALSE(quotes("", "a\n"));
+  const std::string fatal =
+      "the job failed\n    | Fatal Python error: Aborted\n    | Current thread 0x00007f01 (most recent "
+      "call first):\n    |   File \"t.py\", line 1 in f\n";
+  CHECK(quotes(fatal,
+               "Fatal Python error: Aborted\n\nCurrent thread 0x00007f02 (most recent call first):\n  File "
+               "\"t.py\", line 1 in f\n"));
+  CHECK_FALSE(quotes(fatal,
+                     "Fatal Python error: Aborted\n\nCurrent thread 0x00007f02 (most recent call first):\n  File "
+                     "\"t.py\", line 2 in f\n"));
 }
