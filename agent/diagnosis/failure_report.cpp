@@ -258,6 +258,7 @@ std::string to_full_text(const FailureReport& report) {
   labelled(out, "when", when_in_words(report));
   if (report.failure.kind != rendezvous::FailureClass::clean) labelled(out, "class", name_of(report.failure.kind));
   labelled(out, "meaning", report.meaning);
+  labelled(out, "note", report.note);
   labelled(out, "core", report.core);
   labelled(out, "no restart", report.reason);
   labelled(out, "afterwards", ends_in_words(others.failed));

@@ -28,6 +28,7 @@ struct FailureReport {
   WallTime when = {};
   std::chrono::nanoseconds into_round = {};  // since the worker was started
   std::string meaning = {};                  // diagnosis.h; empty: none
+  std::string note = {};                     // what else may be why; empty: nothing
   std::string core = {};                     // where its core is, or why there is none; empty: such deaths write none
   WorkerError error = {};                    // from its error file
   std::vector<std::string> last_lines = {};  // of its stderr

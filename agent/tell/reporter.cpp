@@ -13,6 +13,7 @@
 #include "agent/diagnosis/evidence.h"
 #include "agent/diagnosis/failure_report.h"
 #include "agent/diagnosis/last_lines.h"
+#include "agent/diagnosis/script_sets.h"
 #include "agent/diagnosis/traceback_hold.h"
 #include "agent/hang/worker_watch.h"
 #include "agent/process/exit_status.h"
@@ -424,6 +425,15 @@ void Reporter::only_here(const std::string& host, const std::string& option) {
                " with an address that all of them can reach.\n");
 }
 
+// The os.environ of a worker cannot be read, so its script is, once the job has failed by an error or a hang.
+std::string Reporter::note_of(const rendezvous::Failure& failure) const {
+  if (failure.status.code == 0 && !failure.status.hung) return {};
+  const auto sets = script_sets(worker_files_.script(options_.script));
+  if (!sets) return {};
+  return std::filesystem::path(options_.script).filename().string() + ":" + std::to_string(sets->line) + " sets " +
+         sets->variable + ", which ddprun had set for this worker: that may be why";
+}
+
 FailureReport Reporter::report_of(const rendezvous::Outcome& outcome) const {
   const rendezvous::Failure& failure = *outcome.cause;
   const WorkerRecord& record = workers_.records().at(failure.local_rank);
@@ -435,6 +445,7 @@ FailureReport Reporter::report_of(const rendezvous::Outcome& outcome) const {
   clues.python = python_here(options_.program_path);
   report.last_lines = clues.last_lines;
   report.meaning = meaning_of(clues);
+  report.note = note_of(failure);
   report.core = core_in_words(failure, record);
   if (const std::string content = error_content(record); !content.empty()) report.error = error_in(content);
   if (layout_.keeps_logs()) report.log = (record.stderr_log.empty() ? record.folder : record.stderr_log).string();

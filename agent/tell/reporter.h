@@ -49,6 +49,7 @@ struct ReporterOptions {
   std::string own_error_file = {};  // gets the job's error, as torchrun's TORCHELASTIC_ERROR_FILE; empty: no file
   bool core_dumps = false;          // workers may write core files
   bool prints_end = true;           // else the program that started ddprun tells how the job ended
+  std::string script = {};          // that Python runs; empty: another program
 };
 
 class Reporter {
@@ -136,6 +137,7 @@ class Reporter {
   std::string named(const std::vector<int>& local_ranks) const;
   Clues clues_of(const rendezvous::Failure& failure) const;
   std::string held_back(const rendezvous::Failure& failure) const;
+  std::string note_of(const rendezvous::Failure& failure) const;
   std::string core_in_words(const rendezvous::Failure& failure, const WorkerRecord& record) const;
   void write_own_error_file(const FailureReport& report, const std::string& worker_content);
   std::string error_content(const WorkerRecord& record) const;

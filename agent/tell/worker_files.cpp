@@ -5,7 +5,7 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr std::size_t kErrorFileMax = 4 << 20;
+constexpr std::size_t kErrorFileMax = 4 << 20, kScriptMax = 1 << 20;
 
 }  // namespace
 
@@ -16,6 +16,11 @@ WorkerFiles::WorkerFiles(bool by_thread, std::function<void(const std::string&)>
 std::string WorkerFiles::error_file(const std::filesystem::path& path, Links links) {
   if (path.empty()) return {};
   return read(path, [path, links] { return beginning_of_file(path, kErrorFileMax, links); });
+}
+
+std::string WorkerFiles::script(const std::filesystem::path& path) {
+  if (path.empty()) return {};
+  return read(path, [path] { return beginning_of_file(path, kScriptMax); });
 }
 
 std::string WorkerFiles::newest(const std::filesystem::path& path, std::uintmax_t begin) {

@@ -1,4 +1,4 @@
-// Reads what workers wrote: error files and the ends of logs. In a thread where they may be on a file server: one that
+// Reads what workers wrote, error files and the ends of logs, and the script that they run. In a thread where they may be on a file server: one that
 // does not answer costs the caller a second, once, and a report its quotations.
 //
 // For the thread of the io_context.
@@ -22,6 +22,7 @@ class WorkerFiles {
 
   // Empty: there is none, or it cannot be read now.
   std::string error_file(const std::filesystem::path& path, Links links);
+  std::string script(const std::filesystem::path& path);
   // newest_part() of regular_file.h.
   std::string newest(const std::filesystem::path& path, std::uintmax_t begin);
 

@@ -100,6 +100,17 @@ TEST_CASE("a worker that was killed by a signal is not taken for one that ran ou
   CHECK_FALSE(has(report, "memory ran out"));
 }
 
+TEST_CASE("a failed script that sets a variable of ddprun's is told by its line, and a healthy one is not") {
+  const TempFolder folder;
+  const auto report = [&](const std::string& end) {
+    folder.write("sets.py", "import os, sys\nos.environ['MASTER_PORT'] = '29500'\n" + end);
+    return run(job_of({"--max-restarts=0", "sets.py"}), kLimit, {.cwd = folder.path()}).err;
+  };
+  CHECK(has(unbroken(report("print('lost', file=sys.stderr); sys.exit(3)\n")),
+            "sets.py:2 sets MASTER_PORT, which ddprun had set for this worker: that may be why"));
+  CHECK(report("").empty());
+}
+
 TEST_CASE("after an out-of-memory kill snapshots in memory are given back, and after another kill they stay") {
   const SmallGroup group(std::uint64_t{256} << 20);
   if (skipped_if(!group.usable(), "no control group with a limit of memory can be made here")) return;

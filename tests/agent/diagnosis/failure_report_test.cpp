@@ -37,6 +37,11 @@ std::string titled_reports() {
       "count of such kills rose from 0 to 1): the group may use 64 GiB";
   add("A long explanation is broken at 80 columns", out_of_memory);
 
+  FailureReport sets_port = report_of({.code = 1});
+  sets_port.meaning = "another process has the port that it wants to listen on";
+  sets_port.note = "train.py:3 sets MASTER_PORT, which ddprun had set for this worker: that may be why";
+  add("A script that sets what ddprun has set", sets_port);
+
   FailureReport not_started = report_of({.start_error = ENOENT});
   not_started.pid = 0;
   not_started.meaning = "its first line asks for the interpreter /usr/bin/pythn, which is not there";
