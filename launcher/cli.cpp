@@ -8,6 +8,7 @@
 #include "launcher/settings/argv_parser.h"
 #include "launcher/settings/environment.h"
 #include "launcher/settings/help.h"
+#include "launcher/settings/nearest_name.h"
 #include "launcher/settings/paths.h"
 #include "launcher/settings/yaml.h"
 #include "launcher/values.h"
@@ -26,15 +27,25 @@ void append(std::vector<Setting>& to, const std::vector<Setting>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-// For the keywords of ddprun.launch(), which are not abbreviated: each name, and the option that it is or may be meant
-// for. "nproc_per=nproc-per-node"
-std::string checked_names(const std::string& names) {
+// The option that a name is or may be meant for, or one of `others`; empty: none is near.
+std::string name_meant(const std::string& name, const std::vector<std::string>& others) {
+  if (settings::find_option(options(), name)) return name;
+  const auto longer = settings::abbreviated(options(), name);
+  if (longer.size() == 1) return longer.front()->name;
+  const settings::Option* option = settings::nearest_option(options(), name);
+  const std::string other = longer.empty() ? settings::nearest_name(with_dashes(name), others) : "";
+  if (!option || other.empty()) return option ? option->name : other;
+  return distance(with_dashes(name), option->name) < distance(with_dashes(name), other) ? option->name : other;
+}
+
+// For the keywords of ddprun.launch(), which are not abbreviated, and for notebooks, which have options of their own
+// behind a ';': each name, and what it is or may be meant for. "nproc_per=nproc-per-node"
+std::string checked_names(const std::string& text) {
+  const std::size_t end = text.find(';');
+  const std::vector<std::string> others =
+      end == text.npos ? std::vector<std::string>() : split(text.substr(end + 1), ',');
   std::string out;
-  for (const std::string& name : split(names, ',')) {
-    const auto longer = settings::abbreviated(options(), name);
-    const settings::Option* meant = longer.size() == 1 ? longer.front() : settings::nearest_option(options(), name);
-    out += name + "=" + (settings::find_option(options(), name) ? name : meant ? meant->name : "") + "\n";
-  }
+  for (const std::string& name : split(text.substr(0, end), ',')) out += name + "=" + name_meant(name, others) + "\n";
   return out;
 }
 

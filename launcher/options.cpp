@@ -601,7 +601,7 @@ constexpr Option kOptions[] = {
          .refusal = "names a Python plug-in for logs, but ddprun contains no Python, only 'default': use "
                     "--log-dir, --log-layout, --redirects and --tee instead."}),
     row(kHidden, "generate", "WHAT", "man", {}, {.choices = "man"}),
-    row(kHidden, "check-names", "NAMES", "for ddprun.launch()"),
+    row(kHidden, "check-names", "NAMES", "for ddprun.launch() and notebooks"),
 };
 
 }  // namespace

@@ -460,6 +460,10 @@ TEST_CASE("a token file that others may read is warned of, once, and serves", "[
 }
 
 TEST_CASE("names are checked for ddprun.launch(), where an abbreviation is none", "[cli]") {
+  CHECK(
+      command_line({"--check-names", "tee,nproc,puhs,max_restrats,backg,see,frobnicate;see,push,background"}).answer ==
+      "tee=tee\nnproc=nproc-per-node\npuhs=push\nmax_restrats=max-restarts\nbackg=background\nsee=see\n"
+      "frobnicate=\n");
   CHECK(command_line({"--check-names", "tee,max_restarts,nproc_per,num_processes,frobnicate"}).answer ==
         "tee=tee\nmax_restarts=max_restarts\nnproc_per=nproc-per-node\nnum_processes=nproc-per-node\nfrobnicate=\n");
 }

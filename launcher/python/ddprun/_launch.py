@@ -88,7 +88,7 @@ def _check_keywords(ddprun, function, options):
 
 
 def _hint(meant):
-    return f". Did you mean '{meant}'?" if meant else "; ddprun --help lists the options."
+    return f".{_program.did_you_mean(meant)}" if meant else "; ddprun --help lists the options."
 
 
 def _parameters(function):

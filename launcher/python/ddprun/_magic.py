@@ -1,5 +1,6 @@
 """%%ddprun and %ddprun in notebooks and IPython."""
 import argparse
+import inspect
 import json
 import os
 import pickle
@@ -18,6 +19,7 @@ from ddprun import _call, _cell, _job, _launch, _program
 _CELL = os.path.abspath(_cell.__file__)
 _REPORT_LINES = 40
 _LOOK_AGAIN_S = 0.1  # at the output of a job in the background, while somebody waits for it
+_ACTS = ("status", "log", "wait", "stop")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -46,11 +48,25 @@ class Mistake(RuntimeError):
 
 def load(shell):
     shell.register_magics(Ddprun(shell))
+    shell.input_transformers_cleanup.append(_without_cell)
 
 
 def unload(shell):
+    if _without_cell in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.remove(_without_cell)
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("ddprun", None)
+
+
+def _without_cell(lines):
+    """IPython refuses a %%ddprun without a cell before it is asked; for --help there need not be one."""
+    alone = len(lines) > 0 and lines[0].startswith("%%ddprun") and not "".join(lines[1:]).strip()
+    return [lines[0][1:], *lines[1:]] if alone and _asks_for_help(lines[0].split()[1:]) else lines
+
+
+def _asks_for_help(words):
+    own = words[:words.index("--")] if "--" in words else words
+    return "--help" in own or "-h" in own
 
 
 @magics_class
@@ -77,7 +93,11 @@ class Ddprun(Magics):
                          from the notebook's working directory
         --background     go on at once, and then: %ddprun status | log | wait | stop [NAME]
         --name NAME      of a job in the background (1, 2, ...)
+
+        !ddprun --help shows ddprun's own options.
         """
+        if _asks_for_help(line.split()):
+            return print(inspect.cleandoc(Ddprun.ddprun.__doc__))
         if cell is None:
             return self._control(line)
         asked = _asked(line)
@@ -103,10 +123,10 @@ class Ddprun(Magics):
 
     def _control(self, line):
         words = line.split()
-        acts = {"status": self._status, "log": self._log, "wait": self._wait, "stop": self._stop}
+        acts = dict(zip(_ACTS, (self._status, self._log, self._wait, self._stop)))
         if not words or words[0] not in acts or len(words) > 2:
             raise Mistake("%ddprun takes status, log, wait or stop, and the name of a job in the background; %%ddprun, with two %, "
-                          "begins a cell that ddprun runs.")
+                          "begins a cell that ddprun runs." + _hint_at_act(words))
         if words[0] == "status" and len(words) == 1:
             for name in self._background:
                 self._status(name, self._background[name])
@@ -353,6 +373,28 @@ def _ranks(text):
     return text
 
 
+def _meant(names, own):
+    """Those of a magic's own words that names which ddprun has not may be meant for."""
+    try:
+        meant = _program.options_meant(_program.find_program(), names, own)
+    except _program.NotFound:
+        return {}  # the cell will tell
+    known = [word.replace("-", "_") for word in own]
+    return {name: own[known.index(word)] for name, word in meant.items() if word in known and word != name}
+
+
+def _hint_at_act(words):
+    return _program.did_you_mean(_meant(words[:1], _ACTS).get(words[0])) if words and words[0].isidentifier() else ""
+
+
+def _find_typos(parser, options):
+    """Of the magic's own options: ddprun tells those of its own."""
+    own = [word[2:] for action in parser._actions for word in action.option_strings if word.startswith("--")]
+    names = [word[2:].split("=")[0] for word in options if word.startswith("--")]
+    for name, meant in _meant([name for name in names if name.replace("-", "_").isidentifier()], own).items():
+        raise Mistake(f"%%ddprun: there is no option --{name}.{_program.did_you_mean('--' + meant)}")
+
+
 def _find_contradictions(asked):
     """What would otherwise be ignored."""
     if asked.name and not asked.background:
@@ -392,6 +434,7 @@ def _asked(line):
     parser.add_argument("--background", action="store_true")
     parser.add_argument("--name")
     asked, asked_options = parser.parse_known_args(words)
+    _find_typos(parser, asked_options)
     for before, word in zip(["", *asked_options], asked_options):
         if not word.startswith("-") and (not before.startswith("-") or "=" in before):
             raise Mistake(f"%%ddprun: '{word}' is no option. The cell is the program; its own arguments come after --.")

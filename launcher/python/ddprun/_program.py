@@ -33,14 +33,20 @@ def find_program():
                    "or name the program in DDPRUN_LAUNCHER.")
 
 
-def options_meant(program, names):
-    """The option that each name is, in Python's spelling: another one where it may be meant, "" where none is near. Empty
-    for a program that cannot tell."""
+def options_meant(program, names, others=()):
+    """The option that each name is, in Python's spelling: another one, or one of the others, where it may be meant, "" where
+    none is near. Empty for a program that cannot tell."""
     if not names:
         return {}
-    asked = subprocess.run([program, "--check-names", ",".join(names)], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    text = ",".join(names) + (";" + ",".join(others) if others else "")
+    asked = subprocess.run([program, "--check-names", text], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     lines = [line.partition("=") for line in asked.stdout.splitlines()] if asked.returncode == 0 else []
     return {name: meant.replace("-", "_") for name, _, meant in lines}
+
+
+def did_you_mean(word):
+    """The question in ddprun's own words; nothing if there is no such word."""
+    return f" Did you mean '{word}'?" if word else ""
 
 
 def words_of(options):

@@ -175,6 +175,30 @@ class InOneKernel(unittest.TestCase):
         finally:
             run("os.environ.update(DDPRUN_LAUNCHER=launcher, PATH=path)")
 
+    def test_what_is_almost_an_option_or_act_of_the_magic_is_told_so(self):
+        run = self.run_cell
+        for typed, meant in {"--puhs x": "push", "--pul x": "pull", "--backgroud": "background", "--form-rank 1": "from-rank"}.items():
+            self.assertEqual(run(f"%%ddprun {typed}\nprint('ran')", "error").error,
+                             f"ddprun: %%ddprun: there is no option {typed.split()[0]}. Did you mean '--{meant}'?")
+        self.assertIn("Did you mean '--max-restarts'?", run("%%ddprun --max-restart=1 --max-restrats=1\n1", "error").error)
+        self.assertTrue(run("%ddprun statsu", "error").error.endswith(" Did you mean 'status'?"))
+        self.assertTrue(run("%ddprun frobnicate", "error").error.endswith("that ddprun runs."))
+        self.assertEqual(run("%%ddprun --nproc 2 --tee=3 --log-dir=/dev/null -- --puhs\nimport sys\n"
+                             "print(sys.argv[1])").shown.count("--puhs"), 1)
+
+    def test_help_shows_the_magic_s_own_options_and_runs_nothing(self):
+        shown = self.run_cell("%%ddprun --help\nprint('ran')").shown
+        self.assertTrue(shown.startswith("%%ddprun [-n N] [--see RANKS]"), shown)
+        for part in ("--push a,b", "--pull a,b", "--background", "%ddprun status | log | wait | stop [NAME]"):
+            self.assertIn(part, shown)
+        self.assertNotIn("usage:", shown)
+        self.assertNotIn("ran\n", shown)
+        for alone in ("%%ddprun --help", "%%ddprun -n 2 -h\n\n", "%ddprun --help", "%ddprun -h"):
+            self.assertEqual(self.run_cell(alone).shown, shown)
+        self.assertEqual(self.run_cell("%%ddprun -- --help\nimport sys\nprint(sys.argv[1])").shown, "--help\n")
+        self.run_cell("%reload_ext ddprun")
+        self.assertEqual(self.run_cell("%%ddprun --help").shown, shown)
+
     def test_a_job_in_the_background(self):
         go = self.path / "go"
         started = self.run_cell("%%ddprun -n 2 --background --pull x\nimport os, time\nprint('up', flush=True)\n"
