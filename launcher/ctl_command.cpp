@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <optional>
 #include <thread>
 
@@ -26,6 +27,14 @@ constexpr std::chrono::milliseconds kLookPeriod{100};
 int tell(const std::string& sentence, int code) {
   print_line(stderr, "ddprun ctl: " + sentence);
   return code;
+}
+
+int confirm(const rendezvous::Act& act, const std::string& answer) {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  print_line(stdout, act_line(in_words(act), answer, local));
+  return kSuccess;
 }
 
 bool has_steps(const nlohmann::json& live) {
@@ -58,8 +67,7 @@ int take_snapshot(LiveJob& job, const rendezvous::Act& act) {
     return tell("not done: no rank has reported a snapshot within " + std::to_string(kSnapshotLimit.count()) +
                     " s. A program saves when it is asked to if it uses the worker channel for that (docs/ctl.md).",
                 kRefused);
-  print_line(stdout, "snapshot: step " + std::to_string(*step) + " is saved, and training goes on.");
-  return kSuccess;
+  return confirm(act, "step " + std::to_string(*step) + " is saved, and training goes on");
 }
 
 int carry_out(const CtlWords& words) {
@@ -73,8 +81,7 @@ int carry_out(const CtlWords& words) {
   if (act.kind == rendezvous::ActKind::snapshot) return take_snapshot(job, act);
   const agent::ActAnswer answer = job.act(act);
   if (!answer.done) return tell("not done: " + answer.text + ".", kRefused);
-  print_line(stdout, in_words(act) + ": " + answer.text + ".");
-  return kSuccess;
+  return confirm(act, answer.text);
 }
 
 }  // namespace

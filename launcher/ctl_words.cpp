@@ -1,6 +1,7 @@
 #include "launcher/ctl_words.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #include "rendezvous/base/spelling.h"
@@ -136,6 +137,12 @@ CtlWords read_ctl_words(const std::vector<std::string>& words) {
   if (!out.stacks) out.act.kind = *rendezvous::act_named(name);
   take_argument(name, {plain.begin() + static_cast<std::ptrdiff_t>(act) + 1, plain.end()}, out);
   return out;
+}
+
+std::string act_line(const std::string& act, const std::string& answer, const std::tm& when) {
+  std::array<char, 16> time{};
+  return std::string(time.data(), std::strftime(time.data(), time.size(), "%T", &when)) + " " + act + ": " + answer +
+         ".";
 }
 
 }  // namespace ddprun::launcher

@@ -1,5 +1,6 @@
 // The command line of `ddprun ctl`. Pure.
 #pragma once
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -18,5 +19,8 @@ struct CtlWords {
 
 // `words`: those after "ctl".
 CtlWords read_ctl_words(const std::vector<std::string>& words);
+
+// What was done and when, in one line: "14:03:07 pause: all workers are stopped until resume."
+std::string act_line(const std::string& act, const std::string& answer, const std::tm& when);
 
 }  // namespace ddprun::launcher

@@ -263,7 +263,7 @@ TEST_CASE(
     INFO(asked.err);
     REQUIRE(asked == exited(0));
     std::smatch saved;
-    const std::regex answer("snapshot: step ([0-9]+) is saved, and training goes on\\.\n");
+    const std::regex answer("[0-9:]{8} snapshot: step ([0-9]+) is saved, and training goes on\\.\n");
     REQUIRE(std::regex_match(asked.out, saved, answer));
     CHECK(fs::exists(job.snapshot()));
     const int step = std::stoi(saved[1]);

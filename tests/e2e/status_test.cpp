@@ -153,7 +153,9 @@ TEST_CASE("a job is paused and goes on, restarted and stopped, and who did it is
   };
   live_when("acted-on", trains);
   CHECK(ctl({"resume"}).code == 1);
-  CHECK(ctl({"pause"}) == exited(0));
+  const Ended paused = ctl({"pause"});
+  CHECK(paused == exited(0));
+  CHECK_THAT(paused.out, Matches("[0-9:]{8} pause: all workers are stopped until resume\\.\n"));
   live_when("acted-on", [](const json& now) { return trains(now) && now["ranks"][0]["paused"] == true; });
   const json before =
       live_when("acted-on", [](const json& now) { return trains(now) && now["ranks"][2]["age_seconds"] > 3; });
@@ -163,7 +165,7 @@ TEST_CASE("a job is paused and goes on, restarted and stopped, and who did it is
   live_when("acted-on", [&](const json& now) { return now["step"] > before["step"]; });
   const Ended saved = ctl({"snapshot"});
   CHECK(saved == exited(0));
-  CHECK_THAT(saved.out, Matches("snapshot: step [0-9]+ is saved, and training goes on\\.\n"));
+  CHECK_THAT(saved.out, Matches("[0-9:]{8} snapshot: step [0-9]+ is saved, and training goes on\\.\n"));
   CHECK(whole("acted-on")["round"] == 1);
   CHECK(ctl({"restart"}) == exited(0));
   live_when("acted-on", [](const json& now) { return now.value("round", 0) == 2 && trains(now); });

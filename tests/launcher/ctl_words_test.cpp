@@ -40,6 +40,15 @@ TEST_CASE("options say where a job elsewhere is", "[ctl]") {
   CHECK(words.access == std::vector<std::string>{"--rdzv-endpoint=n1:29400", "--token-file=t"});
 }
 
+TEST_CASE("an act that was carried out is one line: when, which, and what follows", "[ctl]") {
+  std::tm when{};
+  when.tm_hour = 14;
+  when.tm_min = 3;
+  when.tm_sec = 7;
+  const CtlWords words = read_ctl_words({"mnist", "drain", "n3"});
+  CHECK(act_line(in_words(words.act), "n3 leaves the job", when) == "14:03:07 drain n3: n3 leaves the job.");
+}
+
 TEST_CASE("wrong words of ctl are told in a sentence each", "[ctl]") {
   const auto mistake = [](const std::vector<std::string>& words) { return read_ctl_words(words).mistake; };
   CHECK_THAT(mistake({}), Contains("it takes an act"));
