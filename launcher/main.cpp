@@ -65,7 +65,7 @@ agent::JobEnd run(const std::vector<std::string>& arguments, int keeper_pidfd, b
   if (config.print_config) return print(print_config(config, visible(interpreter_here())));
   if (config.dry_run && !config.hosts.empty()) return print(visible_lines(dry_run_on_hosts(config, inputs)));
   if (config.dry_run) return print(visible_lines(dry_run(config, machine)));
-  if (config.verbose) print_text(stderr, print_config(config, visible(interpreter_here())));
+  if (config.verbose) print_text(stderr, print_changed_config(config, visible(interpreter_here())));
   if (!config.hosts.empty()) return launch_on_hosts(config, inputs, keeper_pidfd, prints_end);
   return launch(config, machine, keeper_pidfd, prints_end);
 }

@@ -565,7 +565,7 @@ constexpr Option kOptions[] = {
              "of "
              "optimizers, phases those of DistributedDataParallel, DataLoader, torch.save() and collectives. A script "
              "that uses ddprun.channel itself is left alone."}),
-    row(kReports, "verbose", "", "show all values, events and actions on stderr", at<&Config::verbose>(),
+    row(kReports, "verbose", "", "show changed values, events and actions on stderr", at<&Config::verbose>(),
         {.letter = 'v',
          .also_in = "LOGLEVEL",
          .brief = "show values, events and actions on stderr",

@@ -8,5 +8,7 @@
 namespace ddprun::launcher {
 
 std::string print_config(const Config& config, const std::string& python = {});
+// -v: of these only what is not ddprun's default, and what runs.
+std::string print_changed_config(const Config& config, const std::string& python = {});
 
 }  // namespace ddprun::launcher

@@ -187,6 +187,19 @@ std::string print_settings(const Table& table, const std::vector<Setting>& setti
   return out;
 }
 
+std::string print_changed(const Table& table, const std::vector<Setting>& settings, const void* config,
+                          const std::function<std::string(const Option&)>& unset) {
+  std::string out;
+  for (const Option& option : table.options) {
+    const Setting* setting = option.group->kind == Group::values ? in_force(settings, option) : nullptr;
+    const bool changed = setting && text_in_force(table, option, setting, config) !=
+                                        text_in_force(table, option, nullptr, table.defaults);
+    const bool told = !setting && option.group->kind == Group::values && unset && !unset(option).empty();
+    if (changed || told) out += line(table, option, setting, config, unset);
+  }
+  return out;
+}
+
 std::string print_given(const Table& table, const std::vector<Setting>& settings) {
   std::string out;
   for (const Group* group : table.groups) {

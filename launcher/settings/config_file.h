@@ -55,6 +55,9 @@ std::optional<std::string> scalar(const toml::node& node, bool truth);
 // default; empty: "not set".
 std::string print_settings(const Table& table, const std::vector<Setting>& settings, const void* config,
                            const std::function<std::string(const Option&)>& unset = {});
+// Of these only the values that are not the defaults, one a line.
+std::string print_changed(const Table& table, const std::vector<Setting>& settings, const void* config,
+                          const std::function<std::string(const Option&)>& unset = {});
 // Only the given settings, without comments; a text that is no value of its option becomes a string.
 std::string print_given(const Table& table, const std::vector<Setting>& settings);
 // A line of that file with its comment.

@@ -125,17 +125,18 @@ TEST_CASE("a configuration file starts the program it names with the variables i
   CHECK(has(ended.out, "red 1 of 2\n"));
 }
 
-TEST_CASE("option -v and LOGLEVEL=INFO show every value in force at the start", "[usage]") {
-  for (const auto& [words, options] :
-       std::vector<std::pair<std::vector<std::string>, CommandOptions>>{{{"-v", "true"}, {}},
-                                                                        {{"true"}, {.env = {{"PET_VERBOSE", "1"}}}},
-                                                                        {{"true"}, {.env = {{"LOGLEVEL", "INFO"}}}}}) {
+TEST_CASE("option -v and LOGLEVEL=INFO show at the start what is not the default", "[usage]") {
+  for (const auto& [words, options] : std::vector<std::pair<std::vector<std::string>, CommandOptions>>{
+           {{"-v", "--max-restarts=5", "true"}, {}},
+           {{"true"}, {.env = {{"PET_VERBOSE", "1"}, {"PET_MAX_RESTARTS", "5"}}}},
+           {{"true"}, {.env = {{"LOGLEVEL", "INFO"}, {"PET_MAX_RESTARTS", "5"}}}}}) {
     const Ended ended = ddprun_with(words, options);
     CHECK(ended == exited(0));
     for (const char* part :
-         {"max-restarts = 3", " ddprun info: event  round-formed round=1", "action start-workers round=1",
+         {"max-restarts = 5", " ddprun info: event  round-formed round=1", "action start-workers round=1",
           "event  worker-exited round=1 local_rank=0 code=0", "action finish success"})
       CHECK(has(ended.err, part));
+    CHECK_FALSE(has(ended.err, "restart-credit"));
   }
   CHECK(ddprun_with({"true"}, {.env = {{"LOGLEVEL", "WARNING"}}}).err.empty());
 }

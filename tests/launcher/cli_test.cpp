@@ -352,6 +352,24 @@ TEST_CASE("a sentence about a wrong value of any option ends with one full stop 
   CHECK(command_line({"--event-log-handler=file:e", "p"}).mistakes.empty());
 }
 
+TEST_CASE("option -v shows what is not the default, and where it came from", "[cli]") {
+  const auto shown = [](const Arguments& words, const Environment& environment = {}, const std::string& file = "") {
+    std::string out = print_changed_config(parsed(words, environment, file));
+    out.erase(0, out.find('\n') + 1);
+    for (std::size_t at; (at = out.find("  ")) != std::string::npos;) out.erase(at, 1);
+    return out;
+  };
+  const std::string program = "program = [\"p\"] # command line\n";
+  CHECK(print_changed_config(parsed({"-v", "p"})).starts_with("# ddprun 0.1.0: all values are the defaults.\nprogram"));
+  CHECK(shown({"-v", "p"}) == program);
+  CHECK(shown({"-v", "--nproc-per-node=4", "p"}, {{"PET_MAX_RESTARTS", "7"}, {"PET_ROLE", "default"}}) ==
+        "nproc-per-node = 4 # --nproc-per-node\nmax-restarts = 7 # PET_MAX_RESTARTS\n" + program);
+  CHECK(shown({"--max-restarts=3", "p"}) == program);  // the default, said
+  CHECK(shown({"--tee=3", "--config=job.toml", "p"}, {}, "tee = 1\nstop-grace = \"9s\"\n[env]\nA = \"b\"\n") ==
+        "stop-grace = \"9s\" # job.toml:2\ntee = 3 # --tee\n" + program + "\n[env]\nA = \"b\"\n");
+  CHECK(shown({"p"}, {{"DDPRUN_TOKEN", kToken}}) == "# token-file # DDPRUN_TOKEN: set, not shown\n" + program);
+}
+
 TEST_CASE("option --help and --version answer, also beside mistakes and without a program", "[cli]") {
   CHECK(command_line({"--version"}).answer == "ddprun 0.1.0\n");
   CHECK(command_line({"--help"}).answer.starts_with("usage: ddprun"));
