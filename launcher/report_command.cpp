@@ -13,6 +13,7 @@
 #include "agent/http/page/page.h"
 #include "agent/process/regular_file.h"
 #include "launcher/exit_codes.h"
+#include "launcher/job_submission.h"
 #include "launcher/report/event_reader.h"
 #include "launcher/report/job_report.h"
 #include "launcher/report/report_text.h"
@@ -81,6 +82,17 @@ std::string refusal_of_page(const Request& request) {
   return "";
 }
 
+// Of a job that `ddprun run` or `submit` started: its events lie in its record, beside its description.
+std::string snapshot_of_record(const std::string& events) try {
+  const JobRecord record(std::filesystem::absolute(events).parent_path());
+  if (record.submitted().is_null()) return {};
+  const JobDescription job = load_job(record).job;
+  const std::filesystem::path file = std::filesystem::path(job.source_dir) / job.snapshot.path;
+  return !job.snapshot.path.empty() && std::filesystem::exists(file) ? file.string() : "";
+} catch (const std::exception&) {
+  return {};  // the folder of its program is not here any more, for example
+}
+
 int write_page(const std::string& file, const JobReport& report) {
   errno = 0;
   if (agent::replace_file(file, agent::page_with(to_page_data(report)))) return kSuccess;
@@ -108,11 +120,12 @@ int report_events(const std::vector<std::string>& words) {
   if (jobs.size() > 1 && request->run_id.empty())
     return complain("'" + request->file +
                     "' has events of several jobs; name one of them by --run-id: " + listed(jobs) + ".");
-  const auto report = report_of(file.events, request->run_id.empty() ? jobs.front() : request->run_id);
+  auto report = report_of(file.events, request->run_id.empty() ? jobs.front() : request->run_id);
   if (!report && !request->run_id.empty())
     return complain("'" + request->file + "' has no round of the job " + request->run_id +
                     "; its jobs are: " + listed(jobs) + ".");
   if (!report) return complain("'" + request->file + "' has no round: the job has run no worker.");
+  report->snapshot_file = snapshot_of_record(request->file);
   if (!request->page.empty()) return write_page(request->page, *report);
   print_text(stdout, request->json ? to_json(*report) : to_text(*report));
   return kSuccess;

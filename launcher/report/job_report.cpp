@@ -213,7 +213,10 @@ class Folder {
 void add_progress(const std::vector<LoggedEvent>& events, JobReport& out) {
   for (const LoggedEvent& event : events) {
     if (event.run_id != out.run_id || event.of_worker) continue;
-    if (const auto snapshot = event.number("snapshot_step")) out.snapshot_step = snapshot;
+    if (const auto snapshot = event.number("snapshot_step")) {
+      if (out.snapshot_step != snapshot) out.snapshot_round = event.round;
+      out.snapshot_step = snapshot;
+    }
     if (event.state != "PROGRESS") continue;
     out.progress.push_back(
         {event.at, event.number("step").value_or(0), event.real("steps_per_second"), event.real("loss")});

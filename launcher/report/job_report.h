@@ -47,6 +47,8 @@ struct JobReport {
   std::vector<ReportedRound> rounds = {};
   std::vector<ReportedProgress> progress = {};
   std::optional<std::uint64_t> snapshot_step = {};  // of the last snapshot that is known
+  int snapshot_round = 0;                           // in which it was reported
+  std::string snapshot_file = {};                   // of the job's description; empty: not known, or not there
 };
 
 // The run ids of these events, in the order in which they appear.

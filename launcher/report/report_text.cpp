@@ -36,6 +36,16 @@ std::string state_of(const JobReport& report) {
   return report.succeeded ? "succeeded" : "failed: " + visible(report.error);
 }
 
+// From which a new start of the job goes on; empty: none is known.
+std::string newest_snapshot(const JobReport& report) {
+  std::string out = visible(report.snapshot_file);
+  if (report.snapshot_step)
+    out += (out.empty() ? "of step " : ", of step ") + std::to_string(*report.snapshot_step) + ", reported in round " +
+           std::to_string(report.snapshot_round);
+  if (out.empty()) return {};
+  return "newest snapshot: " + out + (report.succeeded ? "\n" : "; a new start would go on from there\n");
+}
+
 std::string cause_of(const ReportedRound& round) {
   if (round.failure_class.empty()) return round.reason.empty() ? "-" : round.reason;
   return round.failure_class + (round.failed_rank ? " of rank " + std::to_string(*round.failed_rank) : "");
@@ -96,9 +106,9 @@ Json page_samples(const std::vector<ReportedProgress>& progress) {
 
 std::string to_text(const JobReport& report) {
   const double all = seconds(report.spent.total());
-  std::string out = "job " + visible(report.run_id) + ": " +
-                    count_of(static_cast<std::size_t>(report.starts), "start") + ", " +
-                    count_of(report.rounds.size(), "round") + "; " + state_of(report) + "\n\n";
+  std::string out =
+      "job " + visible(report.run_id) + ": " + count_of(static_cast<std::size_t>(report.starts), "start") + ", " +
+      count_of(report.rounds.size(), "round") + "; " + state_of(report) + "\n" + newest_snapshot(report) + "\n";
   for (const TimeKindName& one : rendezvous::kTimeKinds) {
     const double spent = seconds(report.spent[one.kind]);
     out += format("%-10s %12.1f s %6.2f %%  %s\n", one.name, spent, all > 0 ? 100 * spent / all : 0, one.words);
@@ -119,6 +129,11 @@ std::string to_json(const JobReport& report) {
   out["total_s"] = seconds(report.spent.total());
   out["ettr"] = report.spent.ettr();
   out["spent_s"] = spent_in(report.spent);
+  if (report.snapshot_step) {
+    out["snapshot_step"] = *report.snapshot_step;
+    out["snapshot_round"] = report.snapshot_round;
+  }
+  if (!report.snapshot_file.empty()) out["snapshot_file"] = report.snapshot_file;
   out["rounds"] = Json::array();
   for (const ReportedRound& round : report.rounds) out["rounds"].push_back(round_in(round, report));
   return out.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";

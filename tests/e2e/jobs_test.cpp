@@ -179,6 +179,9 @@ TEST_CASE("a snapshot is fetched before the start, stored when it has changed, a
   CHECK(ended == exited(0));
   CHECK(has(ended.out, "resumes from 1\n"));
   CHECK(read_file(desk / "a 'remote' one") == "2\n");
+  const fs::path record = fs::directory_iterator(desk / "state/ddprun/jobs")->path();
+  CHECK(has(desk.ddprun({"report", (record / "events.jsonl").string()}).out,
+            "newest snapshot: " + (desk / "run.pt").string() + "\n"));
 
   fs::remove(desk / "run.pt");
   fs::remove(desk / "a 'remote' one");

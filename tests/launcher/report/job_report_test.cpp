@@ -146,6 +146,28 @@ TEST_CASE("the report is printed as tables and as JSON", "[report]") {
   CHECK(json["rounds"][0]["lost_s"] == 38);
 }
 
+TEST_CASE("the report names the newest snapshot, from which a new start goes on, where one is known", "[report]") {
+  CHECK(to_text(two_rounds().report()).find("newest snapshot") == std::string::npos);
+  CHECK_FALSE(nlohmann::json::parse(to_json(two_rounds().report())).contains("snapshot_step"));
+  Log log;
+  log.formed(10, 1, 10).worker(11, "START", 1).agent(60, "PROGRESS", 1, fields("step=50,snapshot_step=40"));
+  log.agent(111, "ROUND_ENDED", 1, fields("reason=restart 1 of 3,productive_ms=100000,snapshot_step=80"));
+  log.formed(120, 2, 6).worker(121, "START", 2).agent(130, "PROGRESS", 2, fields("step=90,snapshot_step=80"));
+  log.agent(140, "FAILED", 2, fields("productive_ms=10000"));
+  JobReport report = log.report();
+  CHECK(to_text(report).find(
+            "\nnewest snapshot: of step 80, reported in round 1; a new start would go on from there\n\n") !=
+        std::string::npos);
+  report.snapshot_file = "/d/a\nb.pt";
+  CHECK(to_text(report).find("newest snapshot: /d/a\\x0ab.pt, of step 80") != std::string::npos);
+  const auto json = nlohmann::json::parse(to_json(report));
+  CHECK(json["snapshot_step"] == 80);
+  CHECK(json["snapshot_round"] == 1);
+  CHECK(json["snapshot_file"] == "/d/a\nb.pt");
+  report.succeeded = true;
+  CHECK(to_text(report).find("reported in round 1\n") != std::string::npos);
+}
+
 TEST_CASE("names in the events cannot look like lines of the report", "[report]") {
   JobReport report = two_rounds().report();
   report.run_id = report.error = report.rounds[1].reason = "x\nstart\x1b[2J \xc2\x9b";
