@@ -20,7 +20,7 @@ with a slash is a path; without one it is a file here that ends in .py or has no
 else a name beside ddprun itself.
 A .py file, a file without run permission, or a folder with __main__.py is given to
 .IR "$PYTHON_EXEC \-u" ;
-anything else is exec'd.
+anything else is exec'd. A file without run permission whose first line is for a shell is refused.
 Where PYTHON_EXEC is not set, the Python is that of the active virtual or conda environment, else of the one in whose bin
 folder ddprun was called, else the first python3 in PATH.
 Every word after it is the program's own; in each of them ${local_rank} is replaced.

@@ -234,7 +234,8 @@ constexpr Option kOptions[] = {
     row(kWorkers, "no-python", "", "exec PROGRAM as it is, even a .py file", at<&Config::no_python>(),
         {.more =
              "Without it a .py file, a file without run permission, or a folder with __main__.py is given to python3 "
-             "-u, and anything else is exec'd."}),
+             "-u, and anything else is exec'd; a file without run permission whose first line is for a shell is "
+             "refused."}),
     row(kWorkers, "run-path", "", "give PROGRAM to Python, whatever its name and permissions", at<&Config::run_path>(),
         {.more = "Each worker gets an interpreter of its own. It goes before --module and --no-python, as under "
                  "torchrun."}),

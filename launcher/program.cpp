@@ -2,7 +2,9 @@
 
 #include <optional>
 
+#include "launcher/first_line.h"
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -13,6 +15,12 @@ constexpr const char* kTrainer = "train";
 bool needs_python(const std::string& word, const FileKind& kind, const SearchContext& here) {
   if (!kind.executable || word.ends_with(".py")) return true;
   return (word.ends_with(".pyz") || word.ends_with(".pyc")) && !here.first_bytes(word).starts_with("#!");
+}
+
+// Of a file without run permission, which only Python could start: what its first line names instead.
+std::vector<std::string> other_interpreter(const std::string& word, const FileKind& kind, const SearchContext& here) {
+  const bool may_be = kind.exists && !kind.folder && !kind.executable && !word.ends_with(".py");
+  return may_be ? foreign_interpreter(here.first_bytes(word)) : std::vector<std::string>();
 }
 
 bool is_python_folder(const std::string& path, const SearchContext& here) {
@@ -49,7 +57,26 @@ Program with_arguments(const std::string& path, std::vector<std::string> argv, c
   return {path, std::move(argv)};
 }
 
-[[noreturn]] void not_found(const std::string& word, const Config& config) {
+[[noreturn]] void not_runnable(const std::string& word, const std::vector<std::string>& interpreter) {
+  std::string command = "ddprun";
+  for (const std::string& part : interpreter) command += " " + shell_word(part);
+  const std::string file = shell_word(word), path = has_slash(word) ? "" : " and start ./" + file;
+  throw UsageError("cannot start " + word,
+                   "it has no run permission, and by its first line it is for " + interpreter.front() + ", not Python",
+                   "Run chmod +x " + file + path + ", or write " + command + " " + file + ".");
+}
+
+std::string remedy_for_unknown(const std::string& word) {
+  if (word == kTrainer)
+    return "The trainer train comes with a build of ddprun on LibTorch, or with the Debian package ddprun-train: "
+           "install it, or give the path of a program of yours.";
+  return "Give its path, such as ./" + word + ".";
+}
+
+[[noreturn]] void not_found(const std::string& word, const Config& config, const FileKind& kind) {
+  if (kind.exists && !kind.folder)
+    throw UsageError("cannot start " + word, "it is not in PATH, and a file here is given by its path",
+                     "Write ./" + word + ".");
   if (config.watch != WatchMode::off && (word == "see" || word == "act" || word == "off"))
     throw UsageError("cannot start " + word, "it is no program, and --watch takes its mode behind a '='",
                      "Write --watch=" + word + ".");
@@ -57,10 +84,7 @@ Program with_arguments(const std::string& path, std::vector<std::string> argv, c
     throw UsageError("cannot start -", "a program that comes by stdin reaches one worker only",
                      "Write it into a file.");
   throw UsageError("cannot start " + word, "it is neither a file here, nor in PATH, nor beside ddprun",
-                   word == kTrainer
-                       ? "The trainer train comes with a build of ddprun on LibTorch, or with the Debian package "
-                         "ddprun-train: install it, or give the path of a program of yours."
-                       : "Give its path, such as ./" + word + ".");
+                   remedy_for_unknown(word));
 }
 
 }  // namespace
@@ -83,6 +107,7 @@ Program find_program(const Config& config, const SearchContext& here) {
   if (has_slash(word)) {
     if (!config.no_python && is_python_folder(word, here)) return by_python({word});
     const FileKind kind = must_be_file(word, here);
+    if (const auto other = other_interpreter(word, kind, here); !other.empty()) not_runnable(word, other);
     if (config.no_python && !kind.executable)
       throw UsageError("cannot start " + word, "it has no run permission",
                        "Run chmod +x on it, or leave out --no-python.");
@@ -90,10 +115,13 @@ Program find_program(const Config& config, const SearchContext& here) {
     return script ? by_python({word}) : with_arguments(word, {word}, config);
   }
   const FileKind kind = here.kind_of(word);
-  if (!config.no_python && kind.exists && !kind.folder && needs_python(word, kind, here)) return by_python({word});
+  const std::vector<std::string> other = other_interpreter(word, kind, here);
+  const bool for_python = !config.no_python && other.empty() && kind.exists && !kind.folder;
+  if (for_python && needs_python(word, kind, here)) return by_python({word});
   if (const auto found = in_path_or_beside(word, here)) return with_arguments(*found, {word}, config);
   if (!config.no_python && is_python_folder(word, here)) return by_python({word});
-  not_found(word, config);
+  if (!other.empty()) not_runnable(word, other);
+  not_found(word, config, kind);
 }
 
 }  // namespace ddprun::launcher

@@ -12,6 +12,7 @@
 
 #include "agent/diagnosis/evidence.h"
 #include "agent/process/regular_file.h"
+#include "launcher/first_line.h"
 #include "rendezvous/base/error.h"
 
 namespace ddprun::launcher {
@@ -19,7 +20,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kSelf = "/proc/self/exe";
-constexpr std::size_t kFirstBytes = 2;
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -67,7 +67,7 @@ SearchContext search_context() {
   SearchContext out{variable("PATH"), self.substr(0, self.rfind('/')), variable("PYTHON_EXEC"), kind_of_file};
   out.called = path_called;
   out.variable = variable;
-  out.first_bytes = [](const std::string& path) { return agent::beginning_of_file(path, kFirstBytes); };
+  out.first_bytes = [](const std::string& path) { return agent::beginning_of_file(path, kFirstLineBytes); };
   out.python_files = agent::python_files;
   return out;
 }

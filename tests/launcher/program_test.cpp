@@ -195,6 +195,40 @@ TEST_CASE("a file without run permission is a script, also without .py", "[progr
   CHECK(find_program(config_of({"./job"}), files({{"./job", kScript}})).path == "/bin/python3");
 }
 
+TEST_CASE("a script for a shell without run permission is refused, and nothing is given to Python", "[program]") {
+  const auto here = [](const std::string& file, const std::string& beginning) {
+    SearchContext out = files({{file, kScript}});
+    out.first_bytes = [beginning](const std::string&) { return beginning; };
+    return out;
+  };
+  const auto says = [&](const std::string& file, const std::string& beginning) {
+    return refusal(config_of({file, "7"}), here(file, beginning));
+  };
+  CHECK(says("./run.sh", "#!/bin/bash\necho\n") ==
+        "cannot start ./run.sh: it has no run permission, and by its first line it is for bash, not Python. "
+        "Run chmod +x ./run.sh, or write ddprun bash ./run.sh.");
+  CHECK(says("run.sh", "#! /usr/bin/env -S bash -e\r\n") ==
+        "cannot start run.sh: it has no run permission, and by its first line it is for bash, not Python. "
+        "Run chmod +x run.sh and start ./run.sh, or write ddprun bash -e run.sh.");
+  CHECK(says("my run", "#!/opt/x/bin/perl").ends_with("or write ddprun /opt/x/bin/perl 'my run'."));
+  Config config = config_of({"./run.sh"});
+  config.no_python = true;
+  CHECK(refusal(config, here("./run.sh", "#!/bin/sh\n"))
+            .ends_with("Run chmod +x ./run.sh, or write ddprun sh ./run.sh."));
+
+  for (const char* python :
+       {"#!/usr/bin/env python3\n", "#!/opt/venv/bin/python3.12 -u\n", "#!/usr/bin/env -S uv run\n",
+        "#!/bin/sh\n'''exec' /a/long/path/python \"$0\" \"$@\"\n' '''\n", "import os\n", "", "#!", "#!\n"})
+    CHECK(find_program(config_of({"./job"}), here("./job", python)).by_python);
+  CHECK(find_program(config_of({"a.py"}), here("a.py", "#!/bin/bash\n")).by_python);  // its name says so
+  config = config_of({"./job"});
+  config.run_path = true;
+  CHECK(find_program(config, here("./job", "#!/bin/bash\n")).by_python);
+  SearchContext in_path = files({{"true", kScript}, {"/bin/true", kProgram}});
+  in_path.first_bytes = [](const std::string&) { return "#!/bin/sh\n"; };
+  CHECK(find_program(config_of({"true"}), in_path).path == "/bin/true");
+}
+
 TEST_CASE("an executable with a slash is exec'd, also where it ends in .sh", "[program]") {
   const Program program = find_program(config_of({"./run.sh", "x"}), files({{"./run.sh", kProgram}}));
   CHECK(program.path == "./run.sh");
@@ -242,6 +276,8 @@ TEST_CASE("what cannot be started is one sentence", "[program]") {
         "cannot start train: it is neither a file here, nor in PATH, nor beside ddprun. The trainer train comes with a "
         "build of ddprun on LibTorch, or with the Debian package ddprun-train: install it, or give the path of a "
         "program of yours.");
+  CHECK(refusal(config_of({"run.sh"}), files({{"run.sh", kProgram}})) ==
+        "cannot start run.sh: it is not in PATH, and a file here is given by its path. Write ./run.sh.");
   CHECK(refusal(config_of({"./gone.py"}), files({})) ==
         "cannot start ./gone.py: there is no such file. Check the path of the program.");
   CHECK(refusal(config_of({"gone.py"}), files({})) ==
