@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/base/suggestion.h"
 #include "rendezvous/coordination/round.h"
 
 namespace ddprun::launcher {
@@ -110,7 +111,8 @@ CtlWords read_ctl_words(const std::vector<std::string>& words) {
     if (!words[i].starts_with("--"))
       plain.push_back(words[i]);
     else if (!take_option(words, i, out))
-      out.mistake = "there is no option " + visible(words[i]) + "; ddprun ctl --help lists them.";
+      out.mistake =
+          no_option(words[i], {"--rdzv-endpoint", "--token-file", "--tls-cert", "--tls-key", "--tls-ca"}, "ddprun ctl");
   }
   if (!out.mistake.empty()) return out;
   if (!out.access.empty() && std::none_of(out.access.begin(), out.access.end(),

@@ -6,6 +6,7 @@
 
 #include "launcher/options.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/base/suggestion.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -89,33 +90,42 @@ std::string usage_of(CLI::App& app, const JobWords& words) {
   return text + "To run a program of that name: ddprun ./" + words.command + "\n";
 }
 
+// Of those that its help shows.
+std::vector<std::string> long_options(const CLI::App& app) {
+  std::vector<std::string> out;
+  for (const CLI::Option* option : app.get_options())
+    if (!option->get_group().empty() && !option->get_lnames().empty())
+      out.push_back("--" + option->get_lnames().front());
+  return out;
+}
+
 // People bring options of ddprun, which a job's file has as keys.
-std::string about_unknown(const std::string& command, const std::string& word) {
+std::string about_unknown(const CLI::App& app, const std::string& command, const std::string& word) {
   const std::string name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
   const std::string bare = name.substr(0, name.find('='));
   const settings::Option* option = settings::find_option(options(), bare);
   if ((command == "run" || command == "submit") && option && settings::in_file(*option))
     return "the option --" + bare + " is a key of the job's file here: --set " + bare +
            (option->flag() ? "=true" : "=VALUE") + ".";
-  return "there is no option " + visible(word) + "; ddprun " + command + " --help lists them.";
+  return no_option(word, long_options(app), "ddprun " + command);
 }
 
-std::string about_extras(const JobWords& words, const std::vector<std::string>& extras) {
+std::string about_extras(const CLI::App& app, const JobWords& words, const std::vector<std::string>& extras) {
   const auto option =
       std::find_if(extras.begin(), extras.end(), [](const auto& word) { return word.starts_with('-'); });
-  if (option != extras.end()) return about_unknown(words.command, *option);
+  if (option != extras.end()) return about_unknown(app, words.command, *option);
   if (words.command == "run" || words.command == "submit")
     return "'" + visible(extras.front()) + "' is one word too many: arguments of the program come behind --.";
   return "'" + visible(extras.front()) + "' is one word too many.";
 }
 
-void check(JobWords& words, const std::string& to) {
+void check(const CLI::App& app, JobWords& words, const std::string& to) {
   const bool takes_file = words.command == "run" || words.command == "submit";
   if (takes_file && words.file.empty() == words.record.empty())
     words.mistake = words.file.empty() ? "it takes the job's file: ddprun " + words.command + " job.toml."
                                        : "it takes a file or --record, not both.";
   else if (!words.token_file.empty() && words.record.empty())
-    words.mistake = about_unknown(words.command, "--token-file");
+    words.mistake = about_unknown(app, words.command, "--token-file");
   const bool names_endpoint = std::any_of(words.access.begin(), words.access.end(),
                                           [](const std::string& word) { return word.starts_with("--rdzv-endpoint"); });
   if (!words.access.empty() && !names_endpoint)
@@ -134,6 +144,12 @@ void check(JobWords& words, const std::string& to) {
 
 bool is_job_command(const std::string& word) { return descriptions().contains(word); }
 
+std::vector<std::string> command_names() {
+  std::vector<std::string> names{"chaos", "ctl", "report", "stacks"};
+  for (const auto& [name, description] : descriptions()) names.push_back(name);
+  return names;
+}
+
 JobWords read_job_words(std::vector<std::string> all) {
   JobWords words;
   words.command = all.front();
@@ -146,8 +162,8 @@ JobWords read_job_words(std::vector<std::string> all) {
   std::vector<std::string> reversed(std::make_reverse_iterator(end), std::make_reverse_iterator(all.begin() + 1));
   try {
     app.parse(reversed);
-    if (const auto extras = app.remaining(); !extras.empty()) words.mistake = about_extras(words, extras);
-    if (words.mistake.empty()) check(words, to);
+    if (const auto extras = app.remaining(); !extras.empty()) words.mistake = about_extras(app, words, extras);
+    if (words.mistake.empty()) check(app, words, to);
   } catch (const CLI::CallForHelp&) {
     words.answer = usage_of(app, words);
   } catch (const CLI::ParseError& error) {

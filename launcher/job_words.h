@@ -27,6 +27,8 @@ struct JobWords {
 
 // The commands' names. A program of such a name is started as ./run.
 bool is_job_command(const std::string& word);
+// And those of the other commands, whose words are read elsewhere.
+std::vector<std::string> command_names();
 
 // `words` begins with the command.
 JobWords read_job_words(std::vector<std::string> words);

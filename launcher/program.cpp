@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "launcher/first_line.h"
+#include "launcher/job_words.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/spelling.h"
 
@@ -70,7 +71,11 @@ std::string remedy_for_unknown(const std::string& word) {
   if (word == kTrainer)
     return "The trainer train comes with a build of ddprun on LibTorch, or with the Debian package ddprun-train: "
            "install it, or give the path of a program of yours.";
-  return "Give its path, such as ./" + word + ".";
+  std::vector<std::string> known = command_names();
+  known.emplace_back(kTrainer);
+  const std::string hint = did_you_mean(word, known);
+  return hint.empty() ? "Give its path, such as ./" + word + "."
+                      : hint.substr(1) + " A program of yours is given by its path, such as ./" + word + ".";
 }
 
 [[noreturn]] void not_found(const std::string& word, const Config& config, const FileKind& kind) {

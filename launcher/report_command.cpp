@@ -18,6 +18,8 @@
 #include "launcher/report/job_report.h"
 #include "launcher/report/report_text.h"
 #include "rendezvous/base/print_line.h"
+#include "rendezvous/base/spelling.h"
+#include "rendezvous/base/suggestion.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -34,6 +36,7 @@ constexpr std::size_t kJobsNamedMax = 8;
 struct Request {
   std::string file, run_id, page;
   bool json = false;
+  std::string mistake = {};  // a sentence
 };
 
 int complain(const std::string& sentence) {
@@ -55,6 +58,10 @@ std::optional<Request> request_of(const std::vector<std::string>& words) {
       out.run_id = words[++i];
     } else if (words[i].starts_with("--run-id=")) {
       out.run_id = words[i].substr(std::strlen("--run-id="));
+    } else if (words[i] == "--run-id" || words[i] == "--output") {
+      return out.mistake = words[i] + " needs a value.", out;
+    } else if (words[i].starts_with("--") && words[i] != "--help") {
+      return out.mistake = no_option(words[i], {"--json", "--run-id", "--output"}, "ddprun report"), out;
     } else if (words[i].starts_with('-') || !out.file.empty()) {
       return {};
     } else {
@@ -108,6 +115,7 @@ int report_events(const std::vector<std::string>& words) {
     print_text(help ? stdout : stderr, kReportUsage);
     return help ? kSuccess : kUsage;
   }
+  if (!request->mistake.empty()) return complain(request->mistake);
   if (const std::string refusal = refusal_of_page(*request); !refusal.empty()) return complain(refusal);
   std::ifstream in(request->file, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};

@@ -9,6 +9,7 @@
 #include "agent/http/http_url.h"
 #include "agent/process/exit_status.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/base/suggestion.h"
 #include "rendezvous/peer/resolve.h"
 
 namespace ddprun::launcher {
@@ -70,15 +71,17 @@ std::string rdzv_value_problem(const std::string& key, const std::string& value)
   return takes(key == "keep_alive_max_attempt" ? "a whole number from 1 up" : "whole seconds from 1 up");
 }
 
+// After "there is no such word": the one that was meant, or all there are.
+std::string near_or_known(const std::string& word, const std::vector<std::string>& known) {
+  const std::string near = nearest(word, known);
+  return near.empty() ? ", only " + listed(known, "and") : " (did you mean '" + near + "'?)";
+}
+
 std::string rdzv_item_problem(const std::string& key, const std::string& value, bool has_value) {
   std::vector<std::string> known = kTimeoutKeys;
   known.insert(known.end(), kOtherKeys.begin(), kOtherKeys.end());
   if (key.empty()) return "it takes KEY=VALUE,KEY=VALUE";
-  if (!one_of(key, known)) {
-    const std::string near = nearest(key, known);
-    return "there is no key " + in_quotes(key) +
-           (near.empty() ? ", only " + listed(known, "and") : " (did you mean " + near + "?)");
-  }
+  if (!one_of(key, known)) return "there is no key " + in_quotes(key) + near_or_known(key, known);
   if (!has_value || value.empty()) return key + " has no value: write " + key + "=VALUE";
   return rdzv_value_problem(key, value);
 }
@@ -125,11 +128,7 @@ Read<agent::MachineLimits> read_machine_limits(const std::string& text) {
     const std::size_t equals = item.find('=');
     const std::string key = with_dashes(trimmed(std::string_view(item).substr(0, equals)));
     const std::string value = equals == item.npos ? "" : trimmed(std::string_view(item).substr(equals + 1));
-    if (!one_of(key, known)) {
-      const std::string near = nearest(key, known);
-      return Wrong{"there is no limit " + in_quotes(key) +
-                   (near.empty() ? ", only " + listed(known, "and") : " (did you mean " + near + "?)")};
-    }
+    if (!one_of(key, known)) return Wrong{"there is no limit " + in_quotes(key) + near_or_known(key, known)};
     if (std::string problem = set_machine_limit(out, key, value); !problem.empty()) return Wrong{problem};
   }
   return out;
@@ -141,11 +140,7 @@ Read<std::map<FailureClass, RestartLimit>> read_restart_limits(const std::string
   for (const std::string& item : trimmed(text).empty() ? std::vector<std::string>() : split(text, ',')) {
     const std::size_t equals = item.find('=');
     const std::string name = with_dashes(trimmed(std::string_view(item).substr(0, equals)));
-    if (!one_of(name, known)) {
-      const std::string near = nearest(name, known);
-      return Wrong{"there is no class " + in_quotes(name) +
-                   (near.empty() ? ", only " + listed(known, "and") : " (did you mean " + near + "?)")};
-    }
+    if (!one_of(name, known)) return Wrong{"there is no class " + in_quotes(name) + near_or_known(name, known)};
     auto limit = read_restart_limit(equals == item.npos ? "" : trimmed(std::string_view(item).substr(equals + 1)));
     if (const auto* wrong = std::get_if<Wrong>(&limit)) return Wrong{in_quotes(name) + ": " + wrong->complaint};
     if (!out.emplace(*rendezvous::failure_class(name), std::get<RestartLimit>(limit)).second)
@@ -181,11 +176,8 @@ Read<agent::HangLimits> read_hang_limits(const std::string& text) {
   for (const std::string& item : split(text, ',')) {
     const std::size_t equals = item.find('=');
     const std::string name = equals == item.npos ? "" : trimmed(std::string_view(item).substr(0, equals));
-    if (equals != item.npos && !one_of(name, known)) {
-      const std::string near = nearest(name, known);
-      return Wrong{"there is no phase " + in_quotes(name) +
-                   (near.empty() ? ", only " + listed(known, "and") : " (did you mean " + near + "?)")};
-    }
+    if (equals != item.npos && !one_of(name, known))
+      return Wrong{"there is no phase " + in_quotes(name) + near_or_known(name, known)};
     auto limit = read_hang_limit(trimmed(std::string_view(item).substr(equals == item.npos ? 0 : equals + 1)));
     if (const auto* wrong = std::get_if<Wrong>(&limit)) return *wrong;
     if (equals == item.npos)
@@ -335,7 +327,7 @@ Read<std::string> read_template(const std::string& text, const std::vector<std::
     const std::string name = text.substr(at + 2, end - at - 2);
     if (one_of(name, names)) continue;
     if (const std::string near = nearest(name, names); !near.empty())
-      return Wrong{"there is no ${" + name + "}; did you mean ${" + near + "}?"};
+      return Wrong{"there is no ${" + name + "}." + did_you_mean("${" + near + "}")};
   }
   return text;
 }

@@ -5,6 +5,7 @@
 
 #include "launcher/settings/values.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/base/suggestion.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -72,6 +73,12 @@ void take_value(const std::string& name, const std::string& value, ChaosWords& o
   if (!out.seed) out.mistake = settings::invalid_value("--seed", value, "it takes a whole number from 0 up");
 }
 
+std::vector<std::string> option_names() {
+  std::vector<std::string> out{"--dry-run", "--json"};
+  for (const std::string& name : kValues) out.push_back("--" + name);
+  return out;
+}
+
 // Takes an option and its value.
 void take_option(const std::vector<std::string>& words, std::size_t& at, ChaosWords& out) {
   const std::string& word = words[at];
@@ -80,7 +87,7 @@ void take_option(const std::vector<std::string>& words, std::size_t& at, ChaosWo
   if (name == "dry-run" && equals == word.npos) return void(out.dry_run = true);
   if (name == "json" && equals == word.npos) return void(out.json = true);
   if (std::find(kValues.begin(), kValues.end(), name) == kValues.end())
-    return void(out.mistake = "there is no option " + visible(word) + "; ddprun chaos --help lists them.");
+    return void(out.mistake = no_option(word, option_names(), "ddprun chaos"));
   if (equals == word.npos && at + 1 == words.size()) return void(out.mistake = "--" + name + " needs a value.");
   take_value(name, equals == word.npos ? words[++at] : word.substr(equals + 1), out);
 }

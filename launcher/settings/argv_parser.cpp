@@ -6,6 +6,7 @@
 
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/base/suggestion.h"
 
 namespace ddprun::settings {
 namespace {
@@ -143,8 +144,8 @@ std::string unknown(const Names& names, const std::string& word) {
   const Option* near = nearest_option(names.table(), without_dashes(as));
   if (!near) return "There is no option " + as + "; " + names.table().program + " --help lists them.";
   const bool by_key = near->positional || !*near->name;
-  return "There is no option " + as + ". Did you mean --" +
-         (by_key ? std::string("set ") + near->key + "=" + near->value : near->name) + "?";
+  return "There is no option " + as + "." +
+         did_you_mean("--" + (by_key ? std::string("set ") + near->key + "=" + near->value : near->name));
 }
 
 std::string ambiguous(const std::string& word, const std::vector<const Option*>& options) {
@@ -323,7 +324,7 @@ void expand_sets(const Table& table, ParseResult& parsed) {
     parsed.mistakes.push_back(equals == std::string::npos
                                   ? "--set " + setting.text + " has no value: write --set " + setting.text + "=VALUE."
                                   : "--set " + key + ": there is no key " + key +
-                                        (near ? std::string(". Did you mean ") + near->file_key() + "?"
+                                        (near ? "." + did_you_mean(near->file_key())
                                               : std::string("; ") + table.program + " --print-config lists them."));
     setting.option = nullptr;
   }

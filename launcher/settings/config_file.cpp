@@ -6,6 +6,7 @@
 
 #include "launcher/settings/values.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/base/suggestion.h"
 
 namespace ddprun::settings {
 namespace {
@@ -52,7 +53,7 @@ class Reader {
 
   std::string unknown(const std::string& key) const {
     const std::string none = "there is no key " + visible(key);
-    if (const Option* near = nearest_key(table_, key)) return none + ". Did you mean " + near->file_key() + "?";
+    if (const Option* near = nearest_key(table_, key)) return none + "." + did_you_mean(near->file_key());
     return none + "; " + table_.program + " --print-config lists them.";
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/base/suggestion.h"
 
 namespace ddprun::settings {
 namespace {
@@ -40,7 +41,7 @@ std::string typo(const Table& table, const std::string& variable) {
   if (std::find(known.begin(), known.end(), variable) != known.end()) return {};
   const std::string near = nearest(variable, known);
   if (!near.starts_with(table.environment) || distance(variable, near) > 2) return {};
-  return variable + " in the environment is not an option. Did you mean " + near + "?";
+  return variable + " in the environment is not an option." + did_you_mean(near);
 }
 
 }  // namespace

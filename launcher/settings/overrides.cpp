@@ -7,6 +7,7 @@
 
 #include "launcher/settings/values.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/base/suggestion.h"
 
 namespace ddprun::settings {
 namespace {
@@ -133,7 +134,7 @@ void add_overrides(const Table& table, const std::vector<std::string>& overrides
     }
     const Option* near = nearest_key(table, key);
     parsed.mistakes.push_back(word + ": there is no key " + key +
-                              (near ? std::string(". Did you mean ") + near->file_key() + "?"
+                              (near ? "." + did_you_mean(near->file_key())
                                     : std::string("; ") + table.program + " --print-config lists them."));
   }
 }

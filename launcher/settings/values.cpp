@@ -5,6 +5,7 @@
 
 #include "launcher/settings/nearest_name.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/base/suggestion.h"
 
 namespace ddprun::settings {
 namespace {
@@ -71,7 +72,7 @@ Read<std::size_t> read_choice(const Option& option, const std::string& text) {
   if (found != choices.end()) return static_cast<std::size_t>(found - choices.begin());
   std::erase(choices, "");
   const std::string near = nearest_name(text, choices);
-  return Wrong{"it takes " + listed(choices) + (near.empty() ? "" : ". Did you mean '" + near + "'?")};
+  return Wrong{"it takes " + listed(choices) + (near.empty() ? "" : "." + did_you_mean(near))};
 }
 
 Read<Duration> read_duration(const std::string& text) {

@@ -35,7 +35,7 @@ TEST_CASE("every mistake is told at once, on stderr, with exit code 2", "[usage]
   CHECK(ended == exited(2));
   CHECK(ended.out.empty());
   CHECK(std::count(ended.err.begin(), ended.err.end(), '\n') == 5);
-  for (const char* part : {"Did you mean --nproc-per-node?", "PET_STOP_GRACE in the environment is 'soon'",
+  for (const char* part : {"Did you mean '--nproc-per-node'?", "PET_STOP_GRACE in the environment is 'soon'",
                            "--max-restarts is 'x'", "job.toml:1: tee is '9'", "exclude each other"})
     CHECK(has(ended.err, part));
   CHECK_FALSE(has(ended.err, "No program is named"));  // it may be what a mistaken option has taken

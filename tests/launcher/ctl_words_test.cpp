@@ -57,7 +57,9 @@ TEST_CASE("wrong words of ctl are told in a sentence each", "[ctl]") {
   CHECK_THAT(mistake({"add-workers", "2", "n3", "n4"}), Contains("'n4' is one word too many."));
   CHECK_THAT(mistake({"remove-workers", "n3", "n4"}), Contains("'n4' is one word too many."));
   CHECK_THAT(mistake({"restrat"}), Contains("'restrat' is no act. Did you mean 'restart'?"));
-  CHECK_THAT(mistake({"mnist", "restrat"}), Contains("'restrat' is no act."));
+  CHECK_THAT(mistake({"mnist", "restrat"}), Contains("'restrat' is no act. Did you mean 'restart'?"));
+  CHECK_THAT(mistake({"mnist", "frobnicate"}), EndsWith("'frobnicate' is no act. ddprun ctl --help lists them."));
+  CHECK_THAT(mistake({"--token-fiel=t", "stop"}), EndsWith("no option --token-fiel=t. Did you mean '--token-file'?"));
   CHECK_THAT(mistake({"drain"}), Contains("drain takes a node"));
   CHECK_THAT(mistake({"restart", "now"}), Contains("'now' is one word too many."));
   CHECK_THAT(mistake({"resize"}), Contains("resize takes the numbers of nodes"));

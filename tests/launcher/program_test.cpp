@@ -293,3 +293,20 @@ TEST_CASE("what cannot be started is one sentence", "[program]") {
   CHECK(refusal(config, files({{"./a.py", kScript}})) ==
         "cannot start ./a.py: it has no run permission. Run chmod +x on it, or leave out --no-python.");
 }
+
+TEST_CASE("a word that is almost a command of ddprun is told so, unless there is such a program", "[program]") {
+  const std::string none = ": it is neither a file here, nor in PATH, nor beside ddprun. ";
+  for (const auto& [typed, meant] : std::map<std::string, std::string>{{"statu", "status"},
+                                                                       {"runn", "run"},
+                                                                       {"reprot", "report"},
+                                                                       {"canel", "cancel"},
+                                                                       {"tarin", "train"},
+                                                                       {"clt", "ctl"}})
+    CHECK(refusal(config_of({typed, "x.toml"}), files({})) ==
+          "cannot start " + typed + none + "Did you mean '" + meant +
+              "'? A program of yours is given by its path, such as ./" + typed + ".");
+  CHECK(find_program(config_of({"runn", "x.toml"}), files({{"/bin/runn", kProgram}})).path == "/bin/runn");
+  CHECK(find_program(config_of({"runn"}), files({{"runn", kScript}})).by_python);
+  CHECK(refusal(config_of({"./statu"}), files({})) ==
+        "cannot start ./statu: there is no such file. Check the path of the program.");
+}

@@ -71,7 +71,7 @@ TEST_CASE("what a machine needs is named with its amount", "[values]") {
   CHECK(read.gpu_memory_percent == 90);
   CHECK(read.clock == Duration(500ms));
   const auto why = [](const std::string& text) { return std::get<Wrong>(read_machine_limits(text)).complaint; };
-  CHECK(why("disc=1G") == "there is no limit 'disc' (did you mean disk?)");
+  CHECK(why("disc=1G") == "there is no limit 'disc' (did you mean 'disk'?)");
   CHECK(why("disk") == "disk takes a size: disk=10G");
   CHECK(why("gpu-memory=101") == "gpu-memory takes a percentage: gpu-memory=90%");
   CHECK(why("clock=soon") == "clock takes a time: clock=1s");

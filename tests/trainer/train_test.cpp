@@ -215,7 +215,7 @@ TEST_CASE("what every rank finds is said once, and a usage error is not tried ag
     return lines;
   };
   CHECK(count_reports("--rabbit=3", 93, "--rabbit") <= 1);
-  CHECK(count_reports("--model=resnet8", 93, "did you mean resnet18?") <= 1);
+  CHECK(count_reports("--model=resnet8", 93, "Did you mean 'resnet18'?") <= 1);
   folder.write("file", "");
   CHECK(count_reports("--snapshot=file/run.pt", 93, "cannot make the folder file") == 1);
   CHECK(count_reports("--data=none", 93, "there is no folder none") == 1);

@@ -213,7 +213,7 @@ TEST_CASE("a folder of weights that are not there, or not whole, is told with wh
   says("in it is notes.txt");
   publish(*net, folder / "last.pt");
   says("it is a folder. Name a file in it, such as last.pt.");
-  CHECK_THAT(error_text(*net, folder / "lost.pt"), Contains("Did you mean " + (folder / "last.pt").string() + "?"));
+  CHECK_THAT(error_text(*net, folder / "lost.pt"), Contains("Did you mean '" + (folder / "last.pt").string() + "'?"));
   folder.write("model.safetensors.index.json", R"({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}})");
   says("2 of its 2 files are not beside it: one.safetensors and two.safetensors");
   folder.write("model.safetensors.index.json", R"({"weight_map": {"a": "../last.pt"}})");

@@ -2,6 +2,7 @@
 
 #include "launcher/settings/nearest_name.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/base/suggestion.h"
 
 namespace ddprun::train {
 const std::vector<ModelName>& model_names() {
@@ -32,9 +33,8 @@ const ModelName* find_model(std::string_view name) {
 std::string no_such_model(const std::string& name) {
   std::vector<std::string> names;
   for (const ModelName& model : model_names()) names.emplace_back(model.name);
-  const std::string suggested = settings::nearest_name(name, names);
-  return "there is no model '" + visible(name) + "'." +
-         (suggested.empty() ? "" : " Did you mean '" + suggested + "'?") + " There are " + listed(names, "and");
+  return "there is no model '" + visible(name) + "'." + did_you_mean(settings::nearest_name(name, names)) +
+         " There are " + listed(names, "and");
 }
 
 }  // namespace ddprun::train

@@ -13,9 +13,9 @@ namespace {
 std::string unknown_tour(const std::string& name) {
   std::vector<std::string> names;
   for (const Tour& tour : tours()) names.push_back(tour.name);
-  const std::string near = nearest(name, names);
-  return "train: there is no tour '" + visible(name) + "'" + (near.empty() ? "" : "; did you mean " + near + "?") +
-         (near.empty() ? ". There are " + listed(names, "and") + "." : "") + "\n";
+  const std::string hint = did_you_mean(name, names);
+  return "train: there is no tour '" + visible(name) + "'." +
+         (hint.empty() ? " There are " + listed(names, "and") + "." : hint) + "\n";
 }
 
 }  // namespace

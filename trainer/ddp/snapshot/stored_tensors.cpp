@@ -13,6 +13,7 @@
 
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/base/suggestion.h"
 #include "trainer/ddp/snapshot/damaged.h"
 #include "trainer/ddp/snapshot/files.h"
 #include "trainer/ddp/snapshot/other_files.h"
@@ -183,7 +184,7 @@ std::string trimmed(std::string path) {
 std::string near_file(const std::string& path, const std::string& what) {
   const std::string folder = folder_of(path),
                     found = nearest(fs::path(path).filename().string(), names_in(folder, what));
-  return found.empty() ? "" : "Did you mean " + (fs::path(path).parent_path() / found).string() + "?";
+  return found.empty() ? "" : did_you_mean((fs::path(path).parent_path() / found).string()).substr(1);
 }
 
 }  // namespace
