@@ -507,6 +507,18 @@ TEST_CASE("~ and variables in the paths of a file are replaced, on the command l
   CHECK_THAT(refusal_of("~you/a"), Contains("only ~/ is replaced, by HOME"));
 }
 
+TEST_CASE("weights are not published in the name of a format that is not written", "[command_line]") {
+  const std::string how =
+      " is not written: it writes the weights alone, as safetensors where the name ends in .safetensors, "
+      "and as a state_dict of PyTorch where it ends in .pt";
+  check_refused({{{"--publish=x.onnx"},
+                  "--publish is 'x.onnx', and ONNX" + how + ", from which torch.onnx.export() in Python makes ONNX."},
+                 {{"--publish=x.H5"}, "--publish is 'x.H5', and HDF5" + how + "."}});
+  for (const std::string name :
+       {"x.pt", "x.pth", "x.bin", "x.safetensors", "x.ckpt", "x", "run.v2", "onnx", "x.onnx.pt"})
+    CHECK(parsed({"--publish", name}).snapshot.publish == name);
+}
+
 TEST_CASE("the name of a model or a data set that was probably meant is told", "[command_line]") {
   const auto meant = [](const std::string& word) {
     const std::string text = refused({word}), begin = "Did you mean '";

@@ -191,6 +191,38 @@ void find_epochs_of_warmup(const Options& options, const std::vector<Setting>& g
       problems.push_back(one.place + " counts epochs, and the schedule counts steps: pass --warmup with their number.");
 }
 
+// By the end of its name: a format that other programs expect there, and that is not written.
+std::string foreign_format(const std::string& path) {
+  const std::pair<const char*, const char*> known[] = {{".onnx", "ONNX"},
+                                                       {".h5", "HDF5"},
+                                                       {".hdf5", "HDF5"},
+                                                       {".keras", "Keras's format"},
+                                                       {".npy", "NumPy's format"},
+                                                       {".npz", "NumPy's format"},
+                                                       {".gguf", "GGUF"},
+                                                       {".tflite", "TensorFlow Lite's format"},
+                                                       {".pb", "TensorFlow's format"},
+                                                       {".mlmodel", "Core ML's format"},
+                                                       {".mlpackage", "Core ML's format"},
+                                                       {".engine", "TensorRT's format"},
+                                                       {".plan", "TensorRT's format"},
+                                                       {".pt2", "torch.export's format"}};
+  const std::string name = upper_case(path);
+  for (const auto& [ending, format] : known)
+    if (name.ends_with(upper_case(ending))) return format;
+  return {};
+}
+
+void find_problem_of_publish(const std::string& path, std::vector<std::string>& problems) {
+  const std::string format = foreign_format(path);
+  if (format.empty()) return;
+  problems.push_back(
+      "--publish is '" + path + "', and " + format +
+      " is not written: it writes the weights alone, as safetensors where the name ends in .safetensors, "
+      "and as a state_dict of PyTorch where it ends in .pt" +
+      (format == "ONNX" ? ", from which torch.onnx.export() in Python makes ONNX." : "."));
+}
+
 void find_problems_of_graph(const Options& o, std::vector<std::string>& problems) {
   if (!o.training.cuda_graph) return;
   if (o.machine.device == "cpu")
@@ -275,6 +307,7 @@ std::vector<std::string> resolve_options(Options& o, const std::vector<Setting>&
   find_epochs_of_warmup(o, given, problems);
   if (o.snapshot.path.empty() && is_given(given, "snapshot.path"))
     problems.push_back("--snapshot needs the name of a file.");
+  find_problem_of_publish(o.snapshot.publish, problems);
   if (!o.model.init.empty() && !o.model.transfer.empty())
     problems.push_back("--init and --transfer both say which weights to begin with: leave out one of them.");
   if (!o.model.skip.empty() && o.model.init.empty() && o.model.transfer.empty())
