@@ -130,10 +130,15 @@ const Option* nearest_option(const Table& table, const std::string& name) {
 const Option* nearest_key(const Table& table, const std::string& key) {
   const std::string name = with_dashes(last_part(key));
   std::vector<std::string> keys;
+  const Option* elsewhere = nullptr;  // of that name in another section, the one whose section is nearest
+  const auto letters = [&](const Option& option) { return distance(with_dashes(option.key), with_dashes(key)); };
   for (const Option& option : table.options) {
-    if (*option.key && with_dashes(last_part(option.key)) == name) return &option;  // in another section
+    if (*option.key && with_dashes(last_part(option.key)) == name &&
+        (!elsewhere || letters(option) < letters(*elsewhere)))
+      elsewhere = &option;
     if (in_file(option)) keys.push_back(with_dashes(option.file_key()));
   }
+  if (elsewhere) return elsewhere;
   if (const std::string near = nearest(with_dashes(key), keys); !near.empty()) return find_key(table, near);
   const Option* near = nearest_option(table, name);
   if (near && *near->stands_for) near = find_key(table, near->stands_for);

@@ -1,6 +1,7 @@
 #include "trainer/config/command_line.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "launcher/settings/argv_parser.h"
 #include "launcher/settings/config_file.h"
@@ -108,13 +109,23 @@ std::string remedy_for_word(const std::vector<Setting>& given, const std::string
   if (number->text.ends_with(".toml") || settings::is_yaml(number->text))
     return " A file of settings is named with --config: --config " + number->text + ".";
   if (number->text.find('/') != std::string::npos) return " The folder of a data set is named with --data.";
-  return distance(number->text, "tour") <= 2 ? " Did you mean 'tour'?" : "";
+  return "";
 }
 
+// One at a time: the next ones often follow from the first.
 EarlyExit refusal(const std::vector<std::string>& sentences) {
-  std::string text;
-  for (const std::string& sentence : sentences) text += "train: " + visible(sentence) + "\n";
-  return {2, text};
+  return {2, "train: " + visible(sentences.front()) + "\n"};
+}
+
+// `train wriet --prompt x` has one mistake, however the words behind it read as options of training.
+std::optional<EarlyExit> answer_to_wrong_verb(const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.front().empty() || !std::isalpha(static_cast<unsigned char>(arguments.front()[0])))
+    return {};
+  if (arguments.front().find_first_of("=./") != std::string::npos) return {};
+  const std::string hint = did_you_mean(arguments.front(), {"tour", "shards", "write"});
+  if (hint.empty()) return {};
+  return refusal(
+      {"'" + arguments.front() + "' is neither a number of epochs nor one of tour, shards and write." + hint});
 }
 
 // Instead of a value that the next run, of another model or other data, would have to change.
@@ -242,6 +253,7 @@ CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile
                               const std::map<std::string, std::string>& environment) {
   CommandLine result;
   const settings::Table& table = setting_table();
+  if ((result.early_exit = answer_to_wrong_verb(arguments))) return result;
   const std::vector<std::string> overrides = settings::take_overrides(table, arguments);
   settings::ParseResult typed = settings::parse_arguments(table, std::move(arguments));
   if ((result.early_exit = answer_to(typed.settings))) return result;

@@ -5,7 +5,24 @@
 #include <sstream>
 #include <utility>
 
+#include "rendezvous/base/spelling.h"
+
 namespace ddprun::train {
+namespace {
+
+// The words that no option takes: an option that there is not comes before the value that may have been meant for it.
+std::string unexpected(const CLI::App& app) {
+  const std::vector<std::string> extras = app.remaining();
+  const auto option =
+      std::find_if(extras.begin(), extras.end(), [](const std::string& word) { return word.starts_with("--"); });
+  std::vector<std::string> known;
+  for (const CLI::Option* one : app.get_options())
+    for (const std::string& name : one->get_lnames()) known.push_back("--" + name);
+  const std::string hint = option == extras.end() ? "" : did_you_mean(option->substr(0, option->find('=')), known);
+  return hint.empty() ? "" : "There is no option " + option->substr(0, option->find('=')) + "." + hint;
+}
+
+}  // namespace
 
 std::optional<EarlyExit> parse_words(CLI::App& app, std::vector<std::string> words,
                                      const std::function<EarlyExit(const std::string& sentence)>& refused) {
@@ -16,7 +33,9 @@ std::optional<EarlyExit> parse_words(CLI::App& app, std::vector<std::string> wor
   } catch (const CLI::ParseError& error) {
     std::ostringstream out, err;
     if (app.exit(error, out, err) == 0) return EarlyExit{0, out.str()};
-    return refused(std::string(error.what()) + ".");
+    const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+    const std::string sentence = extra ? unexpected(app) : "";
+    return refused(sentence.empty() ? std::string(error.what()) + "." : sentence);
   }
 }
 
