@@ -3,8 +3,6 @@
 #include <csignal>
 #include <filesystem>
 
-#include "agent/diagnosis/script_sets.h"
-
 namespace ddprun::agent {
 namespace {
 
@@ -24,7 +22,7 @@ std::set<int> signals_of(const AgentOptions& options) {
 
 Tell::Options tell_options(const AgentOptions& options) {
   return {{options.command.typed, options.command.program, options.logs.host, options.own_error_file,
-           options.command.core_dumps, options.prints_end, script_of(options.command.argv)},
+           options.command.core_dumps, options.prints_end, options.command.argv},
           {options.command.job.run_id, options.role, options.logs.host, options.rdzv_backend,
            std::filesystem::path(options.command.program).filename().string(), options.requeues},
           options.log_level,

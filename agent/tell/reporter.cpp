@@ -428,9 +428,10 @@ void Reporter::only_here(const std::string& host, const std::string& option) {
 // The os.environ of a worker cannot be read, so its script is, once the job has failed by an error or a hang.
 std::string Reporter::note_of(const rendezvous::Failure& failure) const {
   if (failure.status.code == 0 && !failure.status.hung) return {};
-  const auto sets = script_sets(worker_files_.script(options_.script));
+  const std::string script = script_of(options_.argv);
+  const auto sets = script_sets(worker_files_.script(script));
   if (!sets) return {};
-  return std::filesystem::path(options_.script).filename().string() + ":" + std::to_string(sets->line) + " sets " +
+  return std::filesystem::path(script).filename().string() + ":" + std::to_string(sets->line) + " sets " +
          sets->variable + ", which ddprun had set for this worker: that may be why";
 }
 

@@ -43,13 +43,13 @@ struct RoundSoFar {
 };
 
 struct ReporterOptions {
-  std::string program;              // as the user typed it, with its arguments
-  std::string program_path;         // what is exec'd
-  std::string host;                 // this machine's name
-  std::string own_error_file = {};  // gets the job's error, as torchrun's TORCHELASTIC_ERROR_FILE; empty: no file
-  bool core_dumps = false;          // workers may write core files
-  bool prints_end = true;           // else the program that started ddprun tells how the job ended
-  std::string script = {};          // that Python runs; empty: another program
+  std::string program;                 // as the user typed it, with its arguments
+  std::string program_path;            // what is exec'd
+  std::string host;                    // this machine's name
+  std::string own_error_file = {};     // gets the job's error, as torchrun's TORCHELASTIC_ERROR_FILE; empty: no file
+  bool core_dumps = false;             // workers may write core files
+  bool prints_end = true;              // else the program that started ddprun tells how the job ended
+  std::vector<std::string> argv = {};  // of a worker
 };
 
 class Reporter {
