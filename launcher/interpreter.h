@@ -29,6 +29,9 @@ struct SearchContext {
   std::function<std::string(const char* name)> variable = [](const char*) { return std::string(); };
   std::function<std::string(const std::string& path)> first_bytes = [](const std::string&) { return std::string(); };
   std::function<agent::PythonFiles()> python_files = {};  // empty: none can be looked at
+  std::function<std::vector<std::string>(const std::string& folder)> names_in = [](const std::string&) {
+    return std::vector<std::string>();
+  };  // some thousands at most
 };
 
 // The Python that runs scripts.

@@ -6,6 +6,7 @@
 #include "launcher/job_words.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/base/suggestion.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -35,10 +36,25 @@ std::optional<std::string> in_path_or_beside(const std::string& name, const Sear
   return {};
 }
 
+// The program in the same folder that was probably meant: " Did you mean './train.py'?", or nothing.
+std::string near_program(const std::string& path, const SearchContext& here) {
+  const std::size_t name = path.rfind('/') + 1;  // 0 where there is no slash
+  const std::string folder = path.substr(0, name);
+  const std::string near = nearest(path.substr(name), here.names_in(folder.empty() ? "." : folder));
+  if (near.empty() || near == path.substr(name)) return {};
+  const bool script = near.ends_with(".py");
+  if (!script && !is_program(here.kind_of(folder + near))) return {};
+  return did_you_mean((folder.empty() && !script ? "./" : folder) + near);
+}
+
 // A path that must exist and not be a folder.
 FileKind must_be_file(const std::string& path, const SearchContext& here) {
   const FileKind kind = here.kind_of(path);
-  if (!kind.exists) throw UsageError("cannot start " + path, "there is no such file", "Check the path of the program.");
+  if (!kind.exists) {
+    const std::string hint = near_program(path, here);
+    throw UsageError("cannot start " + path, "there is no such file",
+                     hint.empty() ? "Check the path of the program." : hint.substr(1));
+  }
   if (kind.folder) throw UsageError("cannot start " + path, "it is a folder", "Name the program inside it.");
   return kind;
 }
@@ -67,19 +83,25 @@ Program with_arguments(const std::string& path, std::vector<std::string> argv, c
                    "Run chmod +x " + file + path + ", or write " + command + " " + file + ".");
 }
 
-std::string remedy_for_unknown(const std::string& word) {
+std::string remedy_for_unknown(const std::string& word, const SearchContext& here) {
   if (word == kTrainer)
     return "The trainer train comes with a build of ddprun on LibTorch, or with the Debian package ddprun-train: "
            "install it, or give the path of a program of yours.";
   std::vector<std::string> known = command_names();
   known.emplace_back(kTrainer);
   const std::string hint = did_you_mean(word, known);
+  if (const std::string file = near_program(word, here); hint.empty() && !file.empty()) return file.substr(1);
   return hint.empty() ? "Give its path, such as ./" + word + "."
                       : hint.substr(1) + " A program of yours is given by its path, such as ./" + word + ".";
 }
 
-[[noreturn]] void not_found(const std::string& word, const Config& config, const FileKind& kind) {
-  if (kind.exists && !kind.folder)
+[[noreturn]] void not_found(const std::string& word, const Config& config, const FileKind& kind,
+                            const SearchContext& here) {
+  if (kind.folder)
+    throw UsageError("cannot start " + word,
+                     "it is a folder" + std::string(config.no_python ? "" : " without a __main__.py"),
+                     "Name the program inside it.");
+  if (kind.exists)
     throw UsageError("cannot start " + word, "it is not in PATH, and a file here is given by its path",
                      "Write ./" + word + ".");
   if (config.watch != WatchMode::off && (word == "see" || word == "act" || word == "off"))
@@ -89,7 +111,7 @@ std::string remedy_for_unknown(const std::string& word) {
     throw UsageError("cannot start -", "a program that comes by stdin reaches one worker only",
                      "Write it into a file.");
   throw UsageError("cannot start " + word, "it is neither a file here, nor in PATH, nor beside ddprun",
-                   remedy_for_unknown(word));
+                   remedy_for_unknown(word, here));
 }
 
 }  // namespace
@@ -126,7 +148,7 @@ Program find_program(const Config& config, const SearchContext& here) {
   if (const auto found = in_path_or_beside(word, here)) return with_arguments(*found, {word}, config);
   if (!config.no_python && is_python_folder(word, here)) return by_python({word});
   if (!other.empty()) not_runnable(word, other);
-  not_found(word, config, kind);
+  not_found(word, config, kind, here);
 }
 
 }  // namespace ddprun::launcher

@@ -42,6 +42,17 @@ std::string path_called() {
   return called.empty() ? own_binary() : called;
 }
 
+// Of a folder that cannot be read: none.
+std::vector<std::string> names_in(const std::string& folder) {
+  constexpr std::size_t kNamesMax = 2000;
+  std::vector<std::string> out;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end && out.size() < kNamesMax;
+       it.increment(error))
+    out.push_back(it->path().filename());
+  return out;
+}
+
 }  // namespace
 
 std::string own_binary() {
@@ -69,6 +80,7 @@ SearchContext search_context() {
   out.variable = variable;
   out.first_bytes = [](const std::string& path) { return agent::beginning_of_file(path, kFirstLineBytes); };
   out.python_files = agent::python_files;
+  out.names_in = names_in;
   return out;
 }
 

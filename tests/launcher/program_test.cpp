@@ -172,7 +172,7 @@ TEST_CASE("whatever Python runs by its path is given to Python", "[program]") {
   CHECK(find_program(config, files(package)).by_python);
   config.run_path = false;
   config.no_python = true;
-  CHECK(refusal(config, files(package)).starts_with("cannot start job: it is neither a file here"));
+  CHECK(refusal(config, files(package)) == "cannot start job: it is a folder. Name the program inside it.");
 
   for (const char* file : {"./job.pyz", "./job.pyc"}) {
     SearchContext here = files({{file, kProgram}});
@@ -292,6 +292,21 @@ TEST_CASE("what cannot be started is one sentence", "[program]") {
   config.no_python = true;
   CHECK(refusal(config, files({{"./a.py", kScript}})) ==
         "cannot start ./a.py: it has no run permission. Run chmod +x on it, or leave out --no-python.");
+}
+
+TEST_CASE("a program whose name is almost right is named, where it lies in the same folder", "[program]") {
+  SearchContext here = files({{"eval", kProgram}, {"outputs", kFolder}, {"src/train.py", kScript}});
+  here.names_in = [](const std::string& folder) {
+    return folder == "."      ? Words{"finetune.py", "eval", "outputs", "notes.txt"}
+           : folder == "src/" ? Words{"train.py"}
+                              : Words{};
+  };
+  const auto answer = [&](const std::string& typed) { return refusal(config_of({typed}), here); };
+  CHECK_THAT(answer("fientune.py"), EndsWith("nor beside ddprun. Did you mean 'finetune.py'?"));
+  CHECK_THAT(answer("evla"), EndsWith("nor beside ddprun. Did you mean './eval'?"));
+  CHECK_THAT(answer("src/trian.py"), EndsWith("there is no such file. Did you mean 'src/train.py'?"));
+  for (const char* typed : {"output", "notes.tx", "other.py"}) CHECK_THAT(answer(typed), !Contains("Did you mean"));
+  CHECK_THAT(answer("outputs"), EndsWith("it is a folder without a __main__.py. Name the program inside it."));
 }
 
 TEST_CASE("a word that is almost a command of ddprun is told so, unless there is such a program", "[program]") {
