@@ -183,7 +183,7 @@ void check_program(const Config& config, bool has_mistakes, Problems& out) {
       out.add(out.subject_of(name) + " is given without --prefork: pass both, or none of them.");
   const bool wrong_question = in_force(config.settings, "print-completion") != nullptr;
   if (config.program.empty() && !config.print_config && !wrong_question && !has_mistakes)
-    out.add("No program is named: ddprun [options] PROGRAM [its arguments].");
+    out.add("no program is named: ddprun [options] PROGRAM [its arguments].");
   else if (!config.program.empty() && config.program.front().empty())
     out.add("The program's name is empty: ddprun [options] PROGRAM [its arguments].");
 }

@@ -222,7 +222,8 @@ constexpr Option kOptions[] = {
         {.default_value = "1",
          .choices = "cpu|gpu|auto",
          .brief = "workers: a number, cpu, gpu or auto (default 1)",
-         .synonyms = "np,n,c,num-processes,num-gpus,gpus,workers,num-workers,nprocs",
+         .synonyms = "np,n,c,num-processes,num-gpus,gpus,workers,num-workers,nprocs,multi-gpu,gpu-ids,ppn,npernode,"
+                     "ntasks-per-node,tasks-per-node",
          .more =
              "cpu counts the CPUs that ddprun may use, by affinity and by its control groups' quota; gpu the NVIDIA "
              "devices that CUDA_VISIBLE_DEVICES leaves."}),
@@ -260,11 +261,12 @@ constexpr Option kOptions[] = {
         "bind each worker to the CPUs and memory near its GPU: none, node, socket, exclusive or core-complex",
         at<&Config::numa_binding>(),
         {.choices = "none|node|socket|exclusive|core-complex",
+         .synonyms = "bind-to,map-by",
          .more = "By CPU affinity and memory policy; the program numactl is not needed."}),
     row(kWorkers, "omp-threads", "N",
         "OMP_NUM_THREADS of each worker; auto divides the CPUs among them; left out: 1 where it is unset and there are "
         "several workers",
-        custom<omp_threads>(), {.choices = "auto"}),
+        custom<omp_threads>(), {.choices = "auto", .synonyms = "num-cpu-threads-per-process"}),
     // Job
     row(kJob, "nnodes", "N", "nodes of the job, or MIN:MAX with --rdzv-backend c10d",
         read_by<read_node_counts, &Config::nnodes>(),
@@ -313,7 +315,7 @@ constexpr Option kOptions[] = {
     // Hosts
     row(kHosts, "hosts", "LIST", "start the job on these machines by ssh: [USER@]HOST[:WORKERS],...", custom<hosts>(),
         {.list = true,
-         .synonyms = "host,H,hostlist,host-list,machines,machine-list",
+         .synonyms = "host,H,hostlist,host-list,machines,machine-list,include",
          .more = "Node ranks are in the order of the list; a host without a number of workers has --nproc-per-node. "
                  "ddprun has to be there, in the same version, at the same path or in PATH. The hosts get the "
                  "command's options, its working folder and configuration file, a token, and of the environment PATH, "
@@ -476,7 +478,7 @@ constexpr Option kOptions[] = {
     row(kLogs, "log-dir", "DIR", "folder of the log files, by run, round and rank", at<&Config::log_dir>(),
         {.completes = Completes::folder,
          .brief = "keep the workers' output in files there",
-         .synonyms = "logdir,logs,log-directory,output-dir",
+         .synonyms = "logdir,logs,log-directory,output-dir,output-filename",
          .more = "As DIR/<run id>/round-N/rank-R/stdout.log and stderr.log; DIR/latest points to the last run. "
                  "/dev/null: no files at all, not even error files."}),
     row(kLogs, "redirects", "SPEC", "into files: 0 nothing, 1 stdout, 2 stderr, 3 both; or by rank: 0:3,1-7:2,g8:1",
@@ -493,6 +495,7 @@ constexpr Option kOptions[] = {
         {.default_value = "0",
          .letter = 't',
          .choices = "0|1|2|3",
+         .synonyms = "tag-output",
          .brief = "the same into files and, prefixed, the console",
          .list = true}),
     row(kLogs, "local-ranks-filter", "RANKS", "only these ranks on the console: 0,2-5,g8 or none (left out: all)",

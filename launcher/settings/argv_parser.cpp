@@ -142,9 +142,11 @@ std::string value_missing(const Option& option, const std::string& as) {
 std::string unknown(const Names& names, const std::string& word) {
   const std::string as = name_part(word);
   const Option* near = nearest_option(names.table(), without_dashes(as));
-  if (!near) return "There is no option " + as + "; " + names.table().program + " --help lists them.";
+  if (!near)
+    return "there is no option " + as + "; " + names.table().program + " --help lists " +
+           (names.table().runs_a_program ? "its own, and your program's stand after its name." : "them.");
   const bool by_key = near->positional || !*near->name;
-  return "There is no option " + as + "." +
+  return "there is no option " + as + "." +
          did_you_mean("--" + (by_key ? std::string("set ") + near->key + "=" + near->value : near->name));
 }
 
@@ -222,7 +224,7 @@ class Corrector {
 
   bool drop_one_dash(std::size_t at, const Option& meant) {
     return drop(
-        at, "There is no option " + name_part(words_[at]) + "; long ones begin with two dashes: --" + meant.name + ".",
+        at, "there is no option " + name_part(words_[at]) + "; long ones begin with two dashes: --" + meant.name + ".",
         &meant);
   }
 

@@ -104,7 +104,7 @@ TEST_CASE("what cannot be started is one sentence and exit code 2", "[fast]") {
            {{"--nnodes=2", "true"}, "ddprun: --nnodes is 2, but no meeting place is given"},
            {{"--nproc_per_node=zero", "true"}, "ddprun: --nproc_per_node is 'zero'"},
            {{"--log-dir=/proc/none", "true"}, "ddprun: cannot make the log folder /proc/none"},
-           {{}, "ddprun: No program is named"}}) {
+           {{}, "ddprun: no program is named"}}) {
     const Ended ended = run(job_of(words), kLimit, {.cwd = folder.path()});
     CHECK(ended == exited(2));
     CHECK(ended.err.rfind(sentence, 0) == 0);

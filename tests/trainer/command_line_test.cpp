@@ -338,10 +338,10 @@ TEST_CASE("a command line that cannot be read leaves with 2 and a sentence", "[c
   for (const auto& line : lines) CHECK_THAT(refused(line), Contains("train: ") && Contains("train --help"));
   const std::string folder = "The folder of a data set is named with --data.";
   check_refused({
-      {{"--optimzer=adam"}, "There is no option --optimzer. Did you mean '--optimizer'?"},
+      {{"--optimzer=adam"}, "there is no option --optimzer. Did you mean '--optimizer'?"},
       {{"--lr"}, "--lr needs a value: --lr=X."},
-      {{"--epoch", "3"}, "There is no option --epoch. Did you mean '--epochs'?"},
-      {{"--init_scale=3"}, "There is no option --init_scale. Did you mean '--set training.init_scale=X'?"},
+      {{"--epoch", "3"}, "there is no option --epoch. Did you mean '--epochs'?"},
+      {{"--init_scale=3"}, "there is no option --init_scale. Did you mean '--set training.init_scale=X'?"},
       {{"-a", "resnet18", "data/cifar"}, "total_epochs is 'data/cifar'; it takes a whole number from 1 up. " + folder},
       {{"--lr=1", "--lr=2"}, "--lr is given twice: leave out one of them."},
       {{"--fresh=maybe"}, "--fresh is 'maybe'; it takes 1 or 0, true or false, yes or no."},
@@ -517,11 +517,11 @@ TEST_CASE("a verb that is misspelt is the one mistake, whatever follows it", "[c
 }
 
 TEST_CASE("of several mistakes the first one is told", "[command_line]") {
-  check_refused({{{"--modle=x", "--lrr=2"}, "There is no option --modle. Did you mean '--model'?"},
+  check_refused({{{"--modle=x", "--lrr=2"}, "there is no option --modle. Did you mean '--model'?"},
                  {{"--epochs=x", "--lr=y"}, "--epochs is 'x'; it takes a whole number from 1 up."},
                  {{"--heads=2", "--publish=a.onnx"}, "--heads is for the model gpt only: leave it out."}});
   CHECK_THAT(read_write_line({"--promt", "x"}).early_exit.value().text,
-             StartsWith("train: There is no option --promt. Did you mean '--prompt'?"));
+             StartsWith("train: there is no option --promt. Did you mean '--prompt'?"));
 }
 
 TEST_CASE("weights are not published in the name of a format that is not written", "[command_line]") {

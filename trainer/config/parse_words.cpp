@@ -19,7 +19,7 @@ std::string unexpected(const CLI::App& app) {
   for (const CLI::Option* one : app.get_options())
     for (const std::string& name : one->get_lnames()) known.push_back("--" + name);
   const std::string hint = option == extras.end() ? "" : did_you_mean(option->substr(0, option->find('=')), known);
-  return hint.empty() ? "" : "There is no option " + option->substr(0, option->find('=')) + "." + hint;
+  return hint.empty() ? "" : "there is no option " + option->substr(0, option->find('=')) + "." + hint;
 }
 
 }  // namespace

@@ -155,7 +155,7 @@ class InOneKernel(unittest.TestCase):
     def test_mistakes_are_a_line_or_two(self):
         run = self.run_cell
         self.assertEqual(run("%%ddprun --nosuch\n1", "error").error,
-                         "ddprun: There is no option --nosuch; ddprun --help lists them.")
+                         "ddprun: there is no option --nosuch; ddprun --help lists its own, and your program's stand after its name.")
         self.assertEqual(run("%%ddprun -n\n1", "error").error, "ddprun: %%ddprun: argument -n: expected one argument.")
         self.assertEqual(run("%%ddprun -n 2 --see x\n1", "error").error,
                          "ddprun: %%ddprun: argument --see: 'x' is neither all nor ranks such as 0,1 or 2-5.")
