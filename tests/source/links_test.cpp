@@ -60,3 +60,15 @@ TEST_CASE("docs/README.md names every page of docs/", "[links]") {
     CHECK(index.find("(" + name) != std::string::npos);
   }
 }
+
+TEST_CASE("each page says first for whom it is, and has 150 lines at most", "[links]") {
+  const fs::path docs = fs::path(source_folder()) / "docs";
+  for (const auto& entry : fs::recursive_directory_iterator(docs)) {
+    const std::string name = fs::relative(entry.path(), docs).string();
+    if (entry.path().extension() != ".md" || name.starts_with("decisions/")) continue;
+    const std::string text = read_file(entry.path());
+    INFO(name);
+    CHECK(text.find("\n\nFor ") == text.find("\n\n"));
+    if (name != "figures/bench.md") CHECK(std::count(text.begin(), text.end(), '\n') <= 150);  // a table for each bench
+  }
+}
