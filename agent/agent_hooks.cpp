@@ -163,7 +163,7 @@ RoundWatches::Hooks Agent::watch_hooks() {
       {[this] { return running_round(); }, [this] { tell_.reporter().all_still(kAllStillLimit); }},
       {[this] { return static_cast<int>(round_.workers().records().size()); },
        [this](int local_rank) { return round_.workers().channels().progress(local_rank, Clock::now()); },
-       [this] { return watches_.hangs().median_step(); },
+       [this] { return watches_.hangs().recent_step(); },
        [this](int round, const rendezvous::RoundSpent& spent) {
          return contact_.coordination().send(rendezvous::NodeSpent{node(), round, spent});
        },
@@ -217,7 +217,7 @@ Desk::Hooks Agent::desk_hooks() {
              watches_.hangs().look();
              return watches_.hangs().standings();
            },
-           [this] { return watches_.hangs().median_step(); },
+           [this] { return watches_.hangs().recent_step(); },
            [this](int local_rank) { return round_.workers().running(local_rank); },
            [this](int local_rank) { return round_.workers().channels().progress(local_rank, Clock::now()); },
            [this](int local_rank) { return watches_.use().use(local_rank); },

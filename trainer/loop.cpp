@@ -41,10 +41,10 @@ struct Loop {
   bool ended_early = false;
 };
 
-// Until the end of the last epoch, at this epoch's speed so far.
-double seconds_left(const Run& run, std::int64_t steps, double seconds_per_step) {
+// Until the end of the last epoch. `steps`: of this one.
+std::int64_t steps_left(const Run& run, std::int64_t steps) {
   const std::int64_t epochs_after = run.options.training.epochs - run.at.epochs_run - 1;
-  return seconds_per_step * static_cast<double>(steps - run.epoch.steps + epochs_after * steps_per_epoch(run));
+  return steps - run.epoch.steps + epochs_after * steps_per_epoch(run);
 }
 
 struct EpochClock {
@@ -56,13 +56,14 @@ void show_step(Run& run, const StepDone& done, std::int64_t steps, const EpochCl
   const TimePoint now = Clock::now();
   if (!run.progress.wants(run.epoch.steps, steps, now)) return;
   const double seconds = std::max(Seconds(now - clock.began).count(), 1e-9);
-  run.progress.step({.epoch = run.at.epochs_run + 1,
-                     .step = run.epoch.steps,
-                     .steps = steps,
-                     .loss = done.loss.item<double>(),
-                     .samples_per_second = static_cast<double>(clock.samples) / seconds,
-                     .seconds_left = seconds_left(run, steps, seconds / static_cast<double>(clock.steps))},
-                    now);
+  run.progress.step(
+      {.epoch = run.at.epochs_run + 1,
+       .step = run.epoch.steps,
+       .steps = steps,
+       .loss = done.loss.item<double>(),
+       .samples_per_second = static_cast<double>(clock.samples) / seconds,
+       .seconds_left = seconds / static_cast<double>(clock.steps) * static_cast<double>(steps_left(run, steps))},
+      now);
 }
 
 void count_step(Run& run, const StepDone& done) {
@@ -109,6 +110,8 @@ Stop train_epoch(Loop& loop) {
   EpochBatches batches(run);
   const std::int64_t passes = run.options.training.accumulate;
   const std::int64_t steps = run.epoch.steps + (batches.left() + passes - 1) / passes;
+  // Those that were done by another number of ranks were more, or fewer, for the same samples.
+  run.worker.total_steps(static_cast<std::uint64_t>(run.at.step + steps_left(run, steps)));
   EpochClock clock;
   while (batches.left() > 0) {
     const StepDone done = train_step(run, batches);
@@ -352,7 +355,6 @@ Ending train(const CommandLine& config, const RankEnv& env, std::optional<at::De
   if (is_over(run)) return finish_without_training(run);
   Loop loop{.run = run, .records = Records(run), .start = run.at};
   if (!worker.has_launcher() && !env.under_agent) loop.signal.emplace(run.group);
-  worker.total_steps(static_cast<std::uint64_t>(run.options.training.epochs * steps_per_epoch(run)));
   while (!is_over(run)) {
     const TimePoint epoch_began = Clock::now();
     const std::int64_t samples_before = run.at.samples_seen;

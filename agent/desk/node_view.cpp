@@ -40,7 +40,7 @@ rendezvous::NodeReport NodeView::report() const {
   if (!hooks_.has_workers()) return out;
   for (const rendezvous::Standing& one : hooks_.standings())
     out.ranks.push_back(view_of(one, one.rank - seat->first_rank));
-  if (const auto step = hooks_.median_step())
+  if (const auto step = hooks_.recent_step())
     out.step_us = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(*step).count());
   std::sort(out.ranks.begin(), out.ranks.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
   return out;

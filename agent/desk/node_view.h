@@ -24,7 +24,7 @@ class NodeView {
     std::function<bool()> has_workers;                             // it has: else their ranks are left out
     std::function<void(rendezvous::NodeReport&)> complete;         // adds what others here know
     std::function<std::vector<rendezvous::Standing>()> standings;  // of the round's workers here, by a look now
-    std::function<std::optional<Duration>()> median_step;
+    std::function<std::optional<Duration>()> recent_step;
     std::function<std::optional<pid_t>(int local_rank)> running;  // empty: it has ended
     std::function<Progress(int local_rank)> progress;
     std::function<std::optional<WorkerUse>(int local_rank)> use;

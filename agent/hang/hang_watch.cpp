@@ -60,6 +60,7 @@ void HangWatch::begin_round(int workers, int world_size, const rendezvous::Learn
   take_longer(learned);
   world_size_ = world_size;
   round_steps_ = 0;
+  round_step_took_ = {};
   told_ = {};
   news_at_.reset();
   workers_.clear();
@@ -82,7 +83,9 @@ void HangWatch::learn_step(Worker& worker, const WorkerSight& seen, TimePoint no
   }
   const std::uint64_t done = seen.steps_done - worker.counted_steps;
   if (done == 0) return;
-  step_took_.add((now - *worker.counted_from) / static_cast<int>(std::min<std::uint64_t>(done, 1 << 20)), kStepsKept);
+  const Duration took = (now - *worker.counted_from) / static_cast<int>(std::min<std::uint64_t>(done, 1 << 20));
+  step_took_.add(took, kStepsKept);
+  round_step_took_.add(took, kStepsKept);
   worker.counted_from = now;
   worker.counted_steps = seen.steps_done;
 }
@@ -168,6 +171,11 @@ std::vector<rendezvous::Standing> HangWatch::standings() const {
 std::optional<Duration> HangWatch::median_step() const {
   const auto median = step_took_.quantile(kHalf);
   return median ? median : mean_step_;
+}
+
+std::optional<Duration> HangWatch::recent_step() const {
+  const auto median = round_step_took_.quantile(kHalf);
+  return median || round_steps_ == 0 ? median : mean_step_;
 }
 
 std::optional<Duration> HangWatch::limit_of(Activity activity, bool beats) const {

@@ -71,6 +71,8 @@ class HangWatch {
   std::optional<Duration> patience(int local_rank, bool known_place) const;
   Duration age(int local_rank) const;  // since its last report
   std::optional<Duration> median_step() const;
+  // The same of this round's steps alone, for people. Empty: none was seen to end.
+  std::optional<Duration> recent_step() const;
 
   rendezvous::LearnedTimes learned() const;
   // The same, if the others should know: when the warm-up is over, and whenever a time has grown by half since. At
@@ -104,7 +106,7 @@ class HangWatch {
   HangLimits limits_;
   std::map<int, Worker> workers_;
   std::map<rendezvous::Activity, Window> took_;
-  Window step_took_;
+  Window step_took_, round_step_took_;
   std::optional<Duration> mean_step_;  // of a worker, where no step was seen to end yet
   std::uint64_t steps_ = 0;            // of the worker that has done most, in all rounds
   std::uint64_t steps_before_round_ = 0;

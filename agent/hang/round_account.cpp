@@ -29,7 +29,7 @@ void RoundAccount::write_progress() {
     if (progress.loss) losses.push_back(*progress.loss);
   }
   if (!least) return;
-  if (const auto step = hooks_.median_step(); step && *step > Duration::zero())
+  if (const auto step = hooks_.recent_step(); step && *step > Duration::zero())
     least->steps_per_second = 1 / std::chrono::duration<double>(*step).count();
   if (!losses.empty())
     least->loss = std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());

@@ -21,7 +21,7 @@ class RoundAccount {
   struct Hooks {
     std::function<int()> workers;  // of the round, also those that have ended: their local ranks begin at 0
     std::function<Progress(int local_rank)> progress;
-    std::function<std::optional<Duration>()> median_step;
+    std::function<std::optional<Duration>()> recent_step;
     std::function<bool(int round, const rendezvous::RoundSpent&)> tell;  // false: the coordinator is out of reach
     std::function<void(const JobProgress&)> on_progress;                 // empty: nobody reads it
   };

@@ -77,7 +77,7 @@ class WorkerWatch {
   void look();
   // By the last look; of workers that have ended well, too. Ranks are global.
   std::vector<rendezvous::Standing> standings() const;
-  std::optional<Duration> median_step() const { return hangs_.median_step(); }
+  std::optional<Duration> recent_step() const { return hangs_.recent_step(); }
   // The coordinator asks how they stand: told with the stacks of those that seem to hold up the others, and records.
   void tell_standings() { tell_standings(Why::asked); }
   // The coordinator blames a worker here.

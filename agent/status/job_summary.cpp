@@ -73,6 +73,38 @@ rendezvous::TimeAccount account_of(const rendezvous::JobView& job, const std::ve
   return so_far(job.account, measured == nodes.end() ? rendezvous::RoundSpent{} : *measured->spent, *job.round_age);
 }
 
+// A rank may be evaluating or saving: how long that takes is not known either.
+bool stands_still(const StatusAnswer& answer, double steps_per_second) {
+  if (!answer.job || answer.job->phase != rendezvous::JobPhase::running) return true;
+  const std::chrono::duration<double> steps(kStillAfterSteps / steps_per_second);
+  const auto is_still = [&](const RankView& rank) {
+    if (rank.activity == Activity::ended || !rank.step) return false;
+    return rank.stopped || rank.paused || (rank.age >= kStillAfter && rank.age >= steps);
+  };
+  return std::any_of(answer.nodes.begin(), answer.nodes.end(), [&](const NodeReport& node) {
+    return std::any_of(node.ranks.begin(), node.ranks.end(), is_still);
+  });
+}
+
+// Of the first node that has measured this round.
+double time_per_training(const std::vector<NodeReport>& nodes) {
+  for (const NodeReport& node : nodes)
+    if (node.spent && node.spent->train > Duration::zero())
+      return static_cast<double>((node.spent->train + node.spent->evaluate + node.spent->save).count()) /
+             static_cast<double>(node.spent->train.count());
+  return 1;
+}
+
+std::optional<JobOutlook> outlook_of_job(const JobSummary& summary, const StatusAnswer& answer) {
+  if (!summary.step || !summary.total_steps) return {};
+  const double pace = summary.steps_per_second.value_or(0);
+  return outlook_of({.step = *summary.step,
+                     .total_steps = *summary.total_steps,
+                     .steps_per_second = pace,
+                     .time_per_training = time_per_training(answer.nodes),
+                     .stands_still = pace <= 0 || stands_still(answer, pace)});
+}
+
 std::optional<double> mean_loss(const std::vector<NodeReport>& nodes) {
   double sum = 0;
   int count = 0;
@@ -122,6 +154,7 @@ JobSummary summary_of(const StatusAnswer& answer) {
       if (rank.snapshot_bytes > 0) out.snapshot_bytes = out.snapshot_bytes.value_or(0) + rank.snapshot_bytes;
     }
   }
+  out.outlook = outlook_of_job(out, answer);
   out.loss = mean_loss(answer.nodes);
   const auto most = std::max_element(activities.begin(), activities.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });

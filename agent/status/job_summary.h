@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/status/job_outlook.h"
 #include "rendezvous/coordination/job_view.h"
 
 namespace ddprun::agent {
@@ -60,6 +61,9 @@ std::array<RestartsByCause, 10> restarts_by_cause(const rendezvous::RestartCount
 
 // A rank that has done nothing new for so long while others wait for it holds them up.
 constexpr std::chrono::seconds kHoldsUpAfter{1};
+// A job of which a rank has reported nothing for so long, and for as many steps, stands still.
+constexpr std::chrono::seconds kStillAfter{10};
+constexpr int kStillAfterSteps = 10;
 
 struct JobSummary {
   // start, runs, sleeps, train, save, evaluate, end: what most ranks do; empty: no rank is known
@@ -67,7 +71,8 @@ struct JobSummary {
   std::optional<bool> is_silent = {};      // no rank has ever reported anything; empty: no rank is known
   std::optional<std::uint64_t> step = {};  // that all ranks which report steps have completed
   std::optional<double> steps_per_second = {};
-  std::optional<std::uint64_t> total_steps = {};    // the number of the step that is to be the last one
+  std::optional<std::uint64_t> total_steps = {};  // the number of the step that is to be the last one
+  std::optional<JobOutlook> outlook = {};
   std::optional<double> loss = {};                  // the mean of what the ranks have reported last
   std::optional<std::uint64_t> snapshot_step = {};  // the newest one
   std::optional<Duration> snapshot_age = {};

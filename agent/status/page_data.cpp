@@ -69,6 +69,8 @@ std::string page_key(json status) {
     *time = time->value("useful_share", json());
   if (const auto awaited = status.find("waits_for"); awaited != status.end() && awaited->is_object())
     awaited->erase("text");
+  if (const auto progress = status.find("progress"); progress != status.end() && progress->is_object())
+    progress->erase("seconds_left");
   const auto without_age = [](json& of) {
     if (const auto line = of.find("last_output"); line != of.end() && line->is_object()) line->erase("age_seconds");
   };

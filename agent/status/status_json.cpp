@@ -92,6 +92,13 @@ json last_output_of(const std::vector<NodeReport>& nodes) {
   return out;
 }
 
+json json_of(const JobOutlook& outlook) {
+  return {{"done_share", outlook.done_share},
+          {"percent", outlook.percent},
+          {"seconds_left", outlook.seconds_left ? json(std::ceil(*outlook.seconds_left)) : json()},
+          {"text", in_words(outlook)}};
+}
+
 json restarts_of(const JobView& job) {
   json by_cause;
   for (const RestartsByCause& one : restarts_by_cause(job.counts)) by_cause[one.cause] = one.restarts;
@@ -154,6 +161,7 @@ json to_json(const StatusAnswer& answer) {
   out["step"] = or_null(summary.step);
   out["steps_per_second"] = or_null(summary.steps_per_second);
   out["total_steps"] = or_null(summary.total_steps);
+  out["progress"] = summary.outlook ? json_of(*summary.outlook) : json();
   out["loss"] = or_null(summary.loss);
   out["snapshot_step"] = or_null(summary.snapshot_step);
   out["snapshot_age_seconds"] = summary.snapshot_age ? json(seconds(*summary.snapshot_age)) : json();

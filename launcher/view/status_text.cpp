@@ -53,16 +53,8 @@ bool all_are_silent(const json& ranks) {
          std::all_of(ranks.begin(), ranks.end(), [](const json& rank) { return rank.value("silent", false); });
 }
 
-std::string step_text(const json& live) {
-  if (live["step"].is_null())
-    return all_are_silent(live["ranks"]) ? "not told; of a Python script ddprun --watch=see tells steps and hangs" : "";
-  std::string out = live["step"].dump();
-  if (const json& total = live.value("total_steps", json()); total.is_number()) out += " of " + total.dump();
-  if (const json& rate = live["steps_per_second"]; !rate.is_null())
-    out += formatted(", %.3g steps/s", rate.get<double>());
-  if (const json& loss = live.value("loss", json()); loss.is_number())
-    out += formatted(", loss %.4g", loss.get<double>());
-  return out;
+std::string no_step_text(const json& live) {
+  return all_are_silent(live["ranks"]) ? "not told; of a Python script ddprun --watch=see tells steps and hangs" : "";
 }
 
 std::string snapshot_text(const json& live) {
@@ -168,11 +160,25 @@ std::string last_line_text(const json& live) {
   return age_and_line(line, writer_text(line, live["ranks"]));
 }
 
+std::string step_text(const json& live) {
+  if (const json step = live.value("step", json()); !step.is_number()) return "";
+  std::string out = live["step"].dump();
+  if (const json total = live.value("total_steps", json()); total.is_number()) out += " of " + total.dump();
+  if (const json progress = live.value("progress", json()); progress.is_object())
+    append(out, progress["text"].get<std::string>());
+  if (const json rate = live.value("steps_per_second", json()); rate.is_number())
+    append(out, formatted("%.3g steps/s", rate.get<double>()));
+  if (const json loss = live.value("loss", json()); loss.is_number())
+    append(out, formatted("loss %.4g", loss.get<double>()));
+  return out;
+}
+
 void add_live(const json& live, KeyLines& lines, std::size_t columns) {
   lines.add("state", state_text(live));
   if (live.contains("nodes")) lines.add("nodes", nodes_text(live["nodes"]));
   lines.add("activity", live["activity"]);
-  lines.add("step", step_text(live));
+  const std::string steps = step_text(live);
+  lines.add("step", steps.empty() ? no_step_text(live) : steps);
   lines.add_cut("last line", last_line_text(live), columns);
   lines.add("snapshot", snapshot_text(live));
   if (live.contains("restarts")) lines.add("restarts", restarts_text(live["restarts"]));

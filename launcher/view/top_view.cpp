@@ -176,11 +176,6 @@ std::vector<std::string> TopView::head(std::size_t columns) const {
                                 : live_["state"].get<std::string>() + " for " + duration_text(live_["state_seconds"]);
   std::string first = live_["run_id"].get<std::string>() + "  " + (problem_.empty() ? state : problem_);
   if (field("round").is_number()) first += "  round " + live_["round"].dump();
-  if (field("step").is_number()) first += "  step " + live_["step"].dump();
-  if (field("total_steps").is_number()) first += " of " + live_["total_steps"].dump();
-  if (field("steps_per_second").is_number())
-    first += formatted("  %.3g steps/s", live_["steps_per_second"].get<double>());
-  if (field("loss").is_number()) first += formatted("  loss %.4g", live_["loss"].get<double>());
   std::map<std::string, int> places;
   for (const json& node : live_.value("nodes", json::array())) ++places[node["state"].get<std::string>()];
   std::string second = "nodes:";
@@ -190,8 +185,12 @@ std::vector<std::string> TopView::head(std::size_t columns) const {
     second += "  restarts: " + live_["restarts"]["charged"].dump() + " of " + live_["restarts"]["limit"].dump();
   if (field("snapshot_age_seconds").is_number())
     second += "  snapshot: " + duration_text(live_["snapshot_age_seconds"]) + " ago";
-  return {terminal_line(first, columns), terminal_line(second, columns), terminal_line(remark_text(), columns),
-          terminal_line(kHeadings, columns)};
+  std::vector<std::string> out{terminal_line(first, columns)};
+  if (const std::string steps = step_text(live_); !steps.empty())
+    out.push_back(terminal_line("step: " + steps, columns));
+  for (const std::string& line : {second, remark_text(), std::string(kHeadings)})
+    out.push_back(terminal_line(line, columns));
+  return out;
 }
 
 std::string TopView::keys_text() const {

@@ -1,5 +1,6 @@
 // `train` by its numbers: whatever happens on the way, a run ends with the weights that Python's DDP and an undisturbed
 // run end with.
+#include "agent/channel/channel_page.h"
 #include "tests/support/test.h"
 #include "tests/trainer/ranks.h"
 #include "tests/trainer/snapshot_compare.h"
@@ -175,6 +176,20 @@ TEST_CASE("a finished run says so and ends with 0, and --fresh begins anew in th
   CHECK_THAT(anew.out, Contains("done: 1 epoch,"));
   const Ended restarted = test::run(train_with(fresh), 60s, {.env = {{"DDPRUN_ROUND", "2"}}});
   CHECK_THAT(restarted.out, Contains("nothing to do"));
+}
+
+TEST_CASE("how many steps there will be is told right when some were done with other batches", "[train]") {
+  const TempFolder folder;
+  for (const char* arguments : {"1 --batch-size=100", "2 --batch-size=300"}) {
+    ChannelPage page = ChannelPage::create(Clock::now());
+    const std::string file = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(page.fd());
+    const Words shell{"sh", "-c", "exec 9<>" + file + R"(; exec "$@")", "sh"};
+    const Words train = train_with(with({"--snapshot", folder / "snapshot.pt"}, split(arguments)));
+    CHECK(test::run(with(shell, train), 60s, {.env = {{DDPRUN_CHANNEL_VARIABLE, "9"}}}) == exited(0));
+    const Progress progress = page.progress(Clock::now());
+    REQUIRE(progress.step);
+    CHECK(progress.total_steps == progress.step);
+  }
 }
 
 TEST_CASE("what cannot work is one sentence and the right exit code", "[train]") {

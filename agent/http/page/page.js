@@ -161,6 +161,7 @@
     add('Useful share (ETTR)', percent(status.time && status.time.useful_share));
     const silent = (status.ranks || []).length && status.ranks.every((rank) => rank.silent);
     add('Step', silent ? 'not told; --watch=see tells it of a Python script' : short(status.step) + (known(status.total_steps) ? ' of ' + short(status.total_steps) : ''));
+    if (status.progress) add('Progress', status.progress.text);
     add('Steps per second', short(status.steps_per_second));
     add('Loss', short(status.loss, 4));
     add('Snapshot', known(status.snapshot_step) ? 'step ' + short(status.snapshot_step) +

@@ -115,6 +115,17 @@ TEST_CASE("a slow job learns what its steps take at most", "[hang]") {
   CHECK(found <= 5s);
 }
 
+TEST_CASE("the pace that people are told is that of the round's own steps", "[hang]") {
+  Watched job;
+  job.train(40, 10ms, 1s, 10ms);
+  CHECK(*job.watch.recent_step() < 1200ms);
+  job.begin_round(2);
+  CHECK_FALSE(job.watch.recent_step());
+  job.train(4, 10ms, 3s, 10ms);
+  CHECK(*job.watch.recent_step() > 2800ms);
+  CHECK(*job.watch.median_step() < 1200ms);
+}
+
 TEST_CASE("a save may take five times what one took before", "[hang]") {
   Watched job;
   job.train(12, 5ms, 50ms, 5ms);

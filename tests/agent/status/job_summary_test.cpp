@@ -37,6 +37,41 @@ TEST_CASE("a job has done the steps that all its ranks have done, at the pace of
   CHECK(nothing.activity.empty());
 }
 
+TEST_CASE("time is left as long as all ranks get on in a round", "[status]") {
+  RankView first = rank(0, Activity::compute), second = rank(1, Activity::wait);
+  first.total_steps = 100;
+  second.step = 42;
+  NodeReport of_two = node(0, {first, second});
+  of_two.step_us = 2'000'000;
+  StatusAnswer answer = answer_of({of_two});
+  const auto told = [&] {
+    const auto outlook = summary_of(answer).outlook;
+    return outlook ? in_words(*outlook) : "nothing";
+  };
+  RankView& rank = answer.nodes[0].ranks[1];
+  CHECK(told() == "41 %, 2 min left");
+  rank.age = 19s;  // less than ten steps take
+  CHECK(told() == "41 %, 2 min left");
+  rank.age = 21s;
+  CHECK(told() == "41 %");
+  rank.activity = Activity::ended;
+  CHECK(told() == "41 %, 2 min left");
+  rank = second;
+  rank.stopped = true;
+  CHECK(told() == "41 %");
+  rank = second;
+  answer.nodes[0].spent = RoundSpent{.reports = true, .train = 40s, .evaluate = 15s, .save = 5s};
+  CHECK(told() == "41 %, 3 min left");
+  answer.job->phase = JobPhase::starting;
+  CHECK(told() == "41 %");
+  answer.job.reset();
+  CHECK(told() == "41 %");
+  answer.nodes[0].step_us = 0;
+  CHECK(told() == "41 %");
+  answer.nodes[0].ranks[0].total_steps.reset();
+  CHECK(told() == "nothing");
+}
+
 TEST_CASE("ranks that report nothing run or sleep, and what of their time is useful is not known", "[status]") {
   RankView runs = rank(0, Activity::start, 60s, {}), sleeps = runs;
   runs.silent = sleeps.silent = sleeps.still = true;
@@ -133,6 +168,11 @@ TEST_CASE("the status as JSON has the same fields whoever answers", "[status]") 
   CHECK(json["ranks"][0]["age_seconds"] == 1.235);
   CHECK(json["slow_ranks"][0]["ratio"] == 1.6);
   CHECK(json["snapshot_step"].is_null());
+  CHECK(json["progress"].is_null());
+  answer.nodes[0].step_us = 1'500'000;
+  answer.nodes[0].ranks[0].total_steps = 64;
+  CHECK(to_json(answer)["progress"] ==
+        nlohmann::json{{"done_share", 0.640625}, {"percent", 64}, {"seconds_left", 35}, {"text", "64 %, 35 s left"}});
 
   answer.job.reset();
   answer.problem = "the coordinator is out of reach now";

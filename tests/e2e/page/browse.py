@@ -48,7 +48,7 @@ class Job:
     def __init__(self, name, *options, steps="100000", log=None):
         self.err = open(os.path.join(FOLDER, (log or name) + ".err"), "w+")
         self.process = subprocess.Popen([DDPRUN, "--nproc-per-node=3", "--rdzv-id=" + name, *options, "--page", "--no-python", WORKER, steps],
-                                        stdout=subprocess.DEVNULL, stderr=self.err, cwd=FOLDER, env={**os.environ, "LOGLEVEL": "INFO"})
+                                        stdout=subprocess.DEVNULL, stderr=self.err, cwd=FOLDER, env={**os.environ, "LOGLEVEL": "INFO", "OUTLOOK": "1"})
         self.found_port = None
 
     @property
@@ -128,6 +128,7 @@ def show_and_kill(browser):
     browser.driver.get(job.url())
     eventually("the job's name", lambda: browser.text("job") == "shown")
     eventually("a step", lambda: re.search("Step[1-9]", browser.text("now")))
+    eventually("what is left", lambda: re.search(r"Progress\d+ %, \d+ (min|h \d+ min) left", browser.text("now")))
     eventually("three events", lambda: browser.events() >= 3)
     job.kill_rank(1)
     killed, events = time.monotonic(), browser.events()

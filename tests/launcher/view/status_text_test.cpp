@@ -36,12 +36,14 @@ TEST_CASE("the status of a job, for people", "[status]") {
   waits.snapshot_age = 12s;
   answer.nodes = {{.name = "n0", .step_us = 312'500, .ranks = {waits, rank(1, Activity::compute, 3100ms)}}};
   answer.nodes[0].ranks[1].processors = 1.504;
+  answer.nodes[0].ranks[1].total_steps = 9000;
+  answer.nodes[0].ranks[1].loss = 0.25;
   CHECK(shown(answer) ==
         "id:         mnist\n"
         "state:      running for 2 min 5 s, round 3\n"
         "nodes:      1 active (n0), 1 spare (n1), 1 excluded (n2: 3 failures there in 1 h)\n"
         "activity:   train\n"
-        "step:       41, 3.2 steps/s\n"
+        "step:       41 of 9000, 0 %, 47 min left, 3.2 steps/s, loss 0.25\n"
         "snapshot:   of step 40, 12 s ago\n"
         "restarts:   2 of 3 (1 crash, 1 hang); besides 1 lost node\n"
         "useful:     93 % of 1 min 40 s; 5 % lost work, 2 % start\n"

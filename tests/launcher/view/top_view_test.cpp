@@ -25,7 +25,8 @@ json rank_of(int number, int node) {
 
 json job_of(int nodes, int ranks_each) {
   json out = json::parse(R"({"run_id": "mnist", "state": "running", "state_seconds": 125.0, "problem": "", "round": 3,
-                             "step": 100, "steps_per_second": 5.3, "snapshot_age_seconds": 5.0, "ranks": [],
+                             "step": 100, "total_steps": 900, "steps_per_second": 5.3,
+                             "progress": {"text": "11 %, 3 min left"}, "snapshot_age_seconds": 5.0, "ranks": [],
                              "nodes": [], "slow_ranks": [], "restarts": {"charged": 1, "limit": 3},
                              "waits_for": {"text": ""}})");
   for (int node = 0; node < nodes; ++node) {
@@ -61,14 +62,15 @@ TEST_CASE("top shows a tree of nodes and ranks", "[top]") {
   live["ranks"][3]["stopped"] = true;
   const auto lines = view_of(live).frame(kSmall).lines;
   REQUIRE(lines.size() == 24);
-  CHECK(lines[0] == "mnist  running for 2 min 5 s  round 3  step 100  5.3 steps/s");
-  CHECK(lines[1] == "nodes: 2 active  ranks: 4  restarts: 1 of 3  snapshot: 5.0 s ago");
-  CHECK(lines[2] == "waits for: rank 3 on n1 has computed for 3.1 s");
-  CHECK(lines[3] == "RANK    DOES             STEP   LAG   SINCE   MEMORY  LOAD  COMP  WAIT  SLOW");
-  CHECK(lines[4] == "- n0  active  2 ranks  step 100  201 MiB");
-  CHECK(lines[5] == "  0     compute           100     0    0.2s  100 MiB     -     -     -");
-  CHECK(lines[7] == "- n1  active  2 ranks  step 97, 3 behind  205 MiB");
-  CHECK(lines[9] == "  3     stopped           100     0    0.2s  103 MiB     -     -     -  1.6x");
+  CHECK(lines[0] == "mnist  running for 2 min 5 s  round 3");
+  CHECK(lines[1] == "step: 100 of 900, 11 %, 3 min left, 5.3 steps/s");
+  CHECK(lines[2] == "nodes: 2 active  ranks: 4  restarts: 1 of 3  snapshot: 5.0 s ago");
+  CHECK(lines[3] == "waits for: rank 3 on n1 has computed for 3.1 s");
+  CHECK(lines[4] == "RANK    DOES             STEP   LAG   SINCE   MEMORY  LOAD  COMP  WAIT  SLOW");
+  CHECK(lines[5] == "- n0  active  2 ranks  step 100  201 MiB");
+  CHECK(lines[6] == "  0     compute           100     0    0.2s  100 MiB     -     -     -");
+  CHECK(lines[8] == "- n1  active  2 ranks  step 97, 3 behind  205 MiB");
+  CHECK(lines[10] == "  3     stopped           100     0    0.2s  103 MiB     -     -     -  1.6x");
   CHECK(lines[23] == "j/k: move  Enter: open  s: sort (rank)  p: stacks  d: drain  q: quit");
 }
 
@@ -114,7 +116,7 @@ TEST_CASE("256 ranks fit into any terminal: nodes are closed at first, and the c
     press(view, key);
     const TopView::Frame frame = view.frame(kSmall);
     REQUIRE(frame.selected);
-    CHECK(*frame.selected >= 4);
+    CHECK(*frame.selected >= 5);
     CHECK(*frame.selected < 23);
   }
   press(view, "G");
@@ -217,7 +219,7 @@ TEST_CASE("top without a job's answer, without a coordinator, and without ranks"
 
 TEST_CASE("without a terminal all nodes are open, and no line is cut", "[top]") {
   const std::string plain = view_of(job_of(32, 8)).plain();
-  CHECK(std::count(plain.begin(), plain.end(), '\n') == 3 + 32 + 256);
+  CHECK(std::count(plain.begin(), plain.end(), '\n') == 4 + 32 + 256);
   CHECK(plain.find("\x1b") == plain.npos);
 }
 
