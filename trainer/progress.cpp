@@ -7,6 +7,8 @@
 #include <cmath>
 #include <csignal>
 
+#include "rendezvous/base/loss_text.h"
+
 namespace ddprun::train {
 namespace {
 
@@ -29,8 +31,9 @@ long long wide(std::int64_t number) { return number; }
 // "accuracy 0.9529 (283 of 297), " or "test loss 1.234, accuracy 0.9529, ", the known parts of it. Of a text's
 // characters the counts say nothing, and the line fits 80 columns without.
 std::string result_text(std::optional<double> test_loss, std::int64_t correct, std::int64_t tested) {
-  if (!tested) return test_loss ? format("test loss %#.4g, ", *test_loss) : "";
-  if (test_loss) return format("test loss %#.4g, accuracy %.4f, ", *test_loss, accuracy(correct, tested));
+  if (!tested) return test_loss ? "test loss " + loss_text(*test_loss) + ", " : "";
+  if (test_loss)
+    return format("test loss %s, accuracy %.4f, ", loss_text(*test_loss).c_str(), accuracy(correct, tested));
   return format("accuracy %.4f (%lld of %lld), ", accuracy(correct, tested), wide(correct), wide(tested));
 }
 
@@ -62,8 +65,9 @@ std::string line_of(const StepReport& s) {
 }
 
 std::string line_of(const EpochReport& e) {
-  return format("epoch %lld of %lld: loss %#.4g, %s%.0f samples/s", wide(e.epoch), wide(e.epochs), e.loss,
-                e.evaluated ? result_text(e.test_loss, e.correct, e.tested).c_str() : "", e.samples_per_second);
+  return format("epoch %lld of %lld: loss %s, %s%.0f samples/s", wide(e.epoch), wide(e.epochs),
+                loss_text(e.loss).c_str(), e.evaluated ? result_text(e.test_loss, e.correct, e.tested).c_str() : "",
+                e.samples_per_second);
 }
 
 std::string line_of(const RunReport& r) {
@@ -88,7 +92,7 @@ std::string bar_of(const StepReport& s, std::size_t columns) {
   // As much as there is room for.
   std::string words = steps;
   for (const std::string& more :
-       {format(" loss %#.4g", s.loss), left, format(", %.0f samples/s", s.samples_per_second)}) {
+       {" loss " + loss_text(s.loss), left, format(", %.0f samples/s", s.samples_per_second)}) {
     if (epoch.size() + words.size() + more.size() >= columns) break;
     words += more;
   }

@@ -7,6 +7,7 @@
 
 #include "launcher/view/table.h"
 #include "launcher/view/units.h"
+#include "rendezvous/base/loss_text.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {
@@ -169,7 +170,7 @@ std::string step_text(const json& live) {
   if (const json rate = live.value("steps_per_second", json()); rate.is_number())
     append(out, formatted("%.3g steps/s", rate.get<double>()));
   if (const json loss = live.value("loss", json()); loss.is_number())
-    append(out, formatted("loss %.4g", loss.get<double>()));
+    append(out, "loss " + loss_text(loss.get<double>()));
   return out;
 }
 

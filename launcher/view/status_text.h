@@ -12,7 +12,7 @@ namespace ddprun::launcher {
 void add_live(const nlohmann::json& live, KeyLines& lines, std::size_t columns = kAnyWidth);
 // A table; empty: no rank runs.
 std::string ranks_text(const nlohmann::json& live, std::size_t columns = kAnyWidth);
-// "4127 of 9000, 45 %, 15 min left, 5.3 steps/s, loss 0.213"; empty: no rank reports steps.
+// "4127 of 9000, 45 %, 15 min left, 5.3 steps/s, loss 0.2130"; empty: no rank reports steps.
 std::string step_text(const nlohmann::json& live);
 // "42 s ago, rank 0 on n0: epoch 3 step 1200", where no rank reports steps, which tell more; else empty.
 std::string last_line_text(const nlohmann::json& live);

@@ -34,6 +34,12 @@
     if (size > 0 && size < 0.001) return value.toExponential(digits - 1);
     return size >= 1000 ? Math.round(value).toLocaleString('en') : String(Number(value.toPrecision(digits)));
   }
+  // As rendezvous/base/loss_text.h has it: four digits.
+  function lossText(value) {
+    if (!known(value)) return '–';
+    const text = value.toExponential(3), power = Number(text.split('e')[1]);
+    return power < -4 || power > 3 ? text.replace(/([-+])(\d)$/, (_, sign, digit) => sign + '0' + digit) : value.toFixed(3 - power);
+  }
   function duration(seconds) {
     if (!known(seconds)) return '–';
     if (seconds < 60) return (seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)) + ' s';
@@ -74,10 +80,10 @@
   // Charts.
   let wide = 560;
   const kHigh = 150, kLeft = 52, kBottom = 20, kTop = 8;
-  function chart(id, index, name) {
+  function chart(id, index, name, words = short) {
     wide = Math.max(at(id).clientWidth, 200);
     const points = shown.samples.filter((sample) => known(sample[index]));
-    if (points.length < 2) return at(id).replaceChildren(soft(points.length ? name + ': ' + short(points[0][index]) : 'not known (yet)'));
+    if (points.length < 2) return at(id).replaceChildren(soft(points.length ? name + ': ' + words(points[0][index]) : 'not known (yet)'));
     const from = points[0][0], to = Math.max(points[points.length - 1][0], from + 1);
     let least = Math.min(...points.map((p) => p[index])), most = Math.max(...points.map((p) => p[index]));
     if (index === 2) least = 0;
@@ -86,14 +92,14 @@
     const y = (value) => kTop + (kHigh - kTop - kBottom) * (most - value) / (most - least);
     const last = points[points.length - 1];
     const svg = draw('svg', { viewBox: `0 0 ${wide} ${kHigh}`, role: 'img',
-      'aria-label': `${name} from ${clock(from)} to ${clock(to)}: from ${short(least)} to ${short(most)}, last ${short(last[index])}` });
+      'aria-label': `${name} from ${clock(from)} to ${clock(to)}: from ${words(least)} to ${words(most)}, last ${words(last[index])}` });
     svg.append(draw('path', { class: 'axis', d: `M${kLeft} ${kTop}V${kHigh - kBottom}H${wide - 8}` }));
     for (const value of [least, most])
-      svg.append(draw('text', { x: kLeft - 6, y: y(value) + (value === most ? 8 : 0), 'text-anchor': 'end' }, short(value)));
+      svg.append(draw('text', { x: kLeft - 6, y: y(value) + (value === most ? 8 : 0), 'text-anchor': 'end' }, words(value)));
     svg.append(draw('text', { x: kLeft, y: kHigh - 5 }, clock(from)), draw('text', { x: wide - 8, y: kHigh - 5, 'text-anchor': 'end' }, clock(to)));
     const shape = points.map((p, i) => (i ? 'L' : 'M') + x(p[0]).toFixed(1) + ' ' + y(p[index]).toFixed(1)).join('');
     svg.append(draw('path', { class: 'curve', d: shape }), draw('circle', { class: 'dot', cx: x(last[0]), cy: y(last[index]), r: 3 }));
-    at(id).replaceChildren(svg, soft('Last: ' + short(last[index])));
+    at(id).replaceChildren(svg, soft('Last: ' + words(last[index])));
   }
 
   const causes = (round) => Object.entries(round.causes || {}).map(([cause, times]) => cause + (times > 1 ? ' × ' + times : '')).join(', ');
@@ -163,7 +169,7 @@
     add('Step', silent ? 'not told; --watch=see tells it of a Python script' : short(status.step) + (known(status.total_steps) ? ' of ' + short(status.total_steps) : ''));
     if (status.progress) add('Progress', status.progress.text);
     add('Steps per second', short(status.steps_per_second));
-    add('Loss', short(status.loss, 4));
+    add('Loss', lossText(status.loss));
     add('Snapshot', known(status.snapshot_step) ? 'step ' + short(status.snapshot_step) +
       (known(status.snapshot_age_seconds) ? ', ' + duration(status.snapshot_age_seconds) + ' ago' : '') : '–');
     if (known(status.world_size)) add('Ranks', short(status.world_size));
@@ -233,7 +239,7 @@
     const text = shown.status;
     now();
     chart('pace', 2, 'Steps per second');
-    chart('loss', 3, 'Loss');
+    chart('loss', 3, 'Loss', lossText);
     timeline();
     times();
     at('s-slow').hidden = at('s-nodes').hidden = at('s-ranks').hidden = Boolean(text.finished);

@@ -129,6 +129,7 @@ def show_and_kill(browser):
     eventually("the job's name", lambda: browser.text("job") == "shown")
     eventually("a step", lambda: re.search("Step[1-9]", browser.text("now")))
     eventually("what is left", lambda: re.search(r"Progress\d+ %, \d+ (min|h \d+ min) left", browser.text("now")))
+    eventually("the loss", lambda: "Loss0.5000" in browser.text("now"))
     eventually("three events", lambda: browser.events() >= 3)
     job.kill_rank(1)
     killed, events = time.monotonic(), browser.events()

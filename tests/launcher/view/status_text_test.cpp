@@ -43,7 +43,7 @@ TEST_CASE("the status of a job, for people", "[status]") {
         "state:      running for 2 min 5 s, round 3\n"
         "nodes:      1 active (n0), 1 spare (n1), 1 excluded (n2: 3 failures there in 1 h)\n"
         "activity:   train\n"
-        "step:       41 of 9000, 0 %, 47 min left, 3.2 steps/s, loss 0.25\n"
+        "step:       41 of 9000, 0 %, 47 min left, 3.2 steps/s, loss 0.2500\n"
         "snapshot:   of step 40, 12 s ago\n"
         "restarts:   2 of 3 (1 crash, 1 hang); besides 1 lost node\n"
         "useful:     93 % of 1 min 40 s; 5 % lost work, 2 % start\n"

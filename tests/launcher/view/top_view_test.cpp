@@ -26,7 +26,7 @@ json rank_of(int number, int node) {
 json job_of(int nodes, int ranks_each) {
   json out = json::parse(R"({"run_id": "mnist", "state": "running", "state_seconds": 125.0, "problem": "", "round": 3,
                              "step": 100, "total_steps": 900, "steps_per_second": 5.3,
-                             "progress": {"text": "11 %, 3 min left"}, "snapshot_age_seconds": 5.0, "ranks": [],
+                             "progress": {"text": "11 %, 3 min left"}, "loss": 0.21, "snapshot_age_seconds": 5.0, "ranks": [],
                              "nodes": [], "slow_ranks": [], "restarts": {"charged": 1, "limit": 3},
                              "waits_for": {"text": ""}})");
   for (int node = 0; node < nodes; ++node) {
@@ -63,7 +63,7 @@ TEST_CASE("top shows a tree of nodes and ranks", "[top]") {
   const auto lines = view_of(live).frame(kSmall).lines;
   REQUIRE(lines.size() == 24);
   CHECK(lines[0] == "mnist  running for 2 min 5 s  round 3");
-  CHECK(lines[1] == "step: 100 of 900, 11 %, 3 min left, 5.3 steps/s");
+  CHECK(lines[1] == "step: 100 of 900, 11 %, 3 min left, 5.3 steps/s, loss 0.2100");
   CHECK(lines[2] == "nodes: 2 active  ranks: 4  restarts: 1 of 3  snapshot: 5.0 s ago");
   CHECK(lines[3] == "waits for: rank 3 on n1 has computed for 3.1 s");
   CHECK(lines[4] == "RANK    DOES             STEP   LAG   SINCE   MEMORY  LOAD  COMP  WAIT  SLOW");
