@@ -30,7 +30,8 @@ Tell::Options tell_options(const AgentOptions& options) {
           options.state,
           options.stop.preempt_exit_code,
           options.rules,
-          !options.meeting};
+          !options.meeting,
+          options.requested_rank.value_or(0) == 0};
 }
 
 DeskOptions desk_options(const AgentOptions& options) {

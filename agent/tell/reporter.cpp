@@ -87,7 +87,20 @@ std::string url_of(bool https, const std::string& address, std::uint16_t port) {
   return (https ? "https://" : "http://") + host + ":" + std::to_string(port);
 }
 
+bool is_own_address(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+bool is_any_address(const std::string& address) { return address == "0.0.0.0" || address == "::"; }
+
 }  // namespace
+
+std::string page_place(bool https, const std::string& address, std::uint16_t port, const std::string& host,
+                       bool sits_elsewhere) {
+  if (is_any_address(address)) return url_of(https, host, port) + "/";
+  const bool is_here = address == "127.0.0.1" && !https;  // people know it by another name
+  const std::string url = url_of(https, is_here ? "localhost" : address, port) + "/";
+  if (!sits_elsewhere || !is_own_address(address)) return url;
+  const std::string to = url_of(false, is_here ? "localhost" : address, port).substr(std::strlen("http://"));
+  return url + " on " + host + "; from elsewhere: ssh -L " + std::to_string(port) + ":" + to + " " + host;
+}
 
 Reporter::Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, FileThread& files,
                    WorkerFiles& worker_files, ReporterOptions options)
@@ -106,9 +119,8 @@ void Reporter::metrics_are_at(bool https, const std::string& address, std::uint1
   pipes_.print("ddprun: metrics are at " + url_of(https, address, port) + "/metrics\n");
 }
 
-void Reporter::page_is_at(bool https, const std::string& address, std::uint16_t port) {
-  const bool is_here = address == "127.0.0.1" && !https;  // people know it by another name
-  pipes_.print("ddprun: page: " + url_of(https, is_here ? "localhost" : address, port) + "/\n");
+void Reporter::page_is_at(bool https, const std::string& address, std::uint16_t port, bool sits_elsewhere) {
+  pipes_.print("ddprun: page: " + page_place(https, address, port, options_.host, sits_elsewhere) + "\n");
 }
 
 void Reporter::error_files_are_in(const std::filesystem::path& folder) {

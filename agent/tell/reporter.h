@@ -52,6 +52,11 @@ struct ReporterOptions {
   std::vector<std::string> argv = {};  // of a worker
 };
 
+// "http://localhost:38411/ on n1; from elsewhere: ssh -L 38411:localhost:38411 n1", where that listens. `host`: this
+// machine's name. `sits_elsewhere`: who reads it may sit at another one. Pure.
+std::string page_place(bool https, const std::string& address, std::uint16_t port, const std::string& host,
+                       bool sits_elsewhere);
+
 class Reporter {
  public:
   // All must outlive it.
@@ -61,7 +66,8 @@ class Reporter {
   // Empty: the user knows where.
   void logs_are_in(const std::filesystem::path& folder);
   void metrics_are_at(bool https, const std::string& address, std::uint16_t port);
-  void page_is_at(bool https, const std::string& address, std::uint16_t port);
+  // `sits_elsewhere`: who reads it may sit at another machine.
+  void page_is_at(bool https, const std::string& address, std::uint16_t port, bool sits_elsewhere);
   void error_files_are_in(const std::filesystem::path& folder);  // left by a failed job; empty: nothing
   // What was requested but is impossible: printed once.
   void not_bound(const std::vector<Binding>& bindings);

@@ -14,6 +14,8 @@ Tell::Tell(asio::io_context& io, LogPipes& pipes, const LogLayout& layout, const
       layout_(layout),
       workers_(workers),
       state_files_(options.state),
+      alone_(options.alone),
+      tells_page_(options.tells_page),
       log_(options.log_level, [&pipes](const std::string& line) { pipes.print(line); }),
       files_([this](const std::string& sentence) {
         files_were_told_ = true;
@@ -30,8 +32,8 @@ Tell::Tell(asio::io_context& io, LogPipes& pipes, const LogLayout& layout, const
 }
 
 void Tell::http_is_at(bool page, bool https, const std::string& address, std::uint16_t port) {
-  if (page)
-    reporter().page_is_at(https, address, port);
+  if (page && (tells_page_ || shows_places()))
+    reporter().page_is_at(https, address, port, /*sits_elsewhere=*/!alone_);
   else if (shows_places())
     reporter().metrics_are_at(https, address, port);
 }

@@ -35,7 +35,8 @@ class Tell {
     JobState::Files state = {};
     std::optional<int> preempt_exit_code = {};
     std::vector<rendezvous::FailureRule> rules = {};
-    bool alone = true;  // the job has one node
+    bool alone = true;       // the job has one node
+    bool tells_page = true;  // else another node says where its own page is, and this one where places are shown
   };
   // All must outlive it; `coordination` is called later. Throws Error if the event log cannot be opened.
   Tell(asio::io_context& io, LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, Options options,
@@ -50,7 +51,7 @@ class Tell {
   void log(const std::string& line) { log_.write(LogLevel::info, line); }
   // The user wants to know where things are.
   bool shows_places() const;
-  // A page is asked for to be looked at.
+  // A page is asked for to be looked at; of several nodes one says where.
   void http_is_at(bool page, bool https, const std::string& address, std::uint16_t port);
 
   // What goes to people and into the event log.
@@ -78,6 +79,7 @@ class Tell {
   const LogLayout& layout_;
   const WorkerGroup& workers_;
   const JobState::Files state_files_;
+  const bool alone_, tells_page_;
   OwnLog log_;
   std::atomic<bool> files_were_told_ = false;
   FileThread files_;

@@ -14,6 +14,10 @@ struct StderrTo {
   const Fd before{fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 10)};
 };
 
+Tell::Options of_two_nodes(bool tells_page) {
+  return {.reporter = {.host = "n1"}, .alone = false, .tells_page = tells_page};
+}
+
 struct Rig {
   // Its worker, rank 3, is a program that is not there.
   void begin(int round) {
@@ -99,4 +103,22 @@ TEST_CASE("a round's end is told with the failure here, if it is that round's, a
   CHECK(rig.tell.files_written(20s));
   CHECK(count(read_file(rig.folder / "events"), "status.ROUND_ENDED") == 2);
   CHECK(count(read_file(rig.folder / "logs/run-7/round-2/rank-3/stacks.txt"), "it has ended") == 2);
+}
+
+TEST_CASE("the page's address is one that a browser can reach, and of several nodes one says it", "[tell][page]") {
+  const auto place = [](const char* address, bool sits_elsewhere, bool https = false) {
+    return page_place(https, address, 38411, "n1", sits_elsewhere);
+  };
+  CHECK(place("127.0.0.1", false) == "http://localhost:38411/");
+  CHECK(place("127.0.0.1", true) == "http://localhost:38411/ on n1; from elsewhere: ssh -L 38411:localhost:38411 n1");
+  CHECK(place("::1", true) == "http://[::1]:38411/ on n1; from elsewhere: ssh -L 38411:[::1]:38411 n1");
+  CHECK(place("10.0.0.4", true) == "http://10.0.0.4:38411/");
+  for (const char* any : {"0.0.0.0", "::"}) CHECK(place(any, false) == "http://n1:38411/");
+  CHECK(place("0.0.0.0", true, /*https=*/true) == "https://n1:38411/");
+
+  Rig rig;
+  for (const bool tells_page : {true, false})
+    Tell(rig.io, rig.pipes, rig.layout, rig.workers, of_two_nodes(tells_page), {})
+        .http_is_at(/*page=*/true, /*https=*/false, "127.0.0.1", tells_page ? 1 : 2);
+  CHECK(rig.said() == "ddprun: page: http://localhost:1/ on n1; from elsewhere: ssh -L 1:localhost:1 n1\n");
 }
