@@ -5,6 +5,7 @@
 #include <map>
 
 #include "launcher/options.h"
+#include "launcher/settings/verb_help.h"
 #include "rendezvous/base/spelling.h"
 #include "rendezvous/base/suggestion.h"
 
@@ -63,7 +64,7 @@ void add_options(CLI::App& app, JobWords& words, std::string& to) {
     app.add_option("--token-file", words.token_file, "")->group("");
   }
   if (command == "submit") {
-    app.add_option("--to", to, "here (default), ssh, slurm or k8s")->type_name("PLACE");
+    app.add_option("--to", to, "here, ssh, slurm or k8s (default here)")->type_name("PLACE");
     app.add_flag("--wait", words.wait, "shows the output, and ends with the job's exit code");
   }
   if (command == "status" || command == "top")
@@ -83,11 +84,14 @@ void add_options(CLI::App& app, JobWords& words, std::string& to) {
   if (command == "status" || command == "describe" || command == "list") app.add_flag("--json", words.json, "as JSON");
 }
 
-std::string usage_of(CLI::App& app, const JobWords& words) {
-  std::string text = app.help();
-  if (words.command == "run" || words.command == "submit")
-    text += "Words behind -- are further arguments of the program.\n";
-  return text + "To run a program of that name: ddprun ./" + words.command + "\n";
+void describe_usage(CLI::App& app, const std::string& command) {
+  const bool takes_file = command == "run" || command == "submit";
+  app.formatter(settings::verb_help("ddprun " + command +
+                                    (takes_file          ? " FILE [options] [-- ARGUMENTS]"
+                                     : command == "list" ? " [options]"
+                                                         : " [JOB] [options]")));
+  app.footer((takes_file ? "Words behind -- are further arguments of the program.\n" : "") +
+             ("To run a program of that name: ddprun ./" + command));
 }
 
 // Of those that its help shows.
@@ -156,6 +160,7 @@ JobWords read_job_words(std::vector<std::string> all) {
   std::string to;
   CLI::App app(descriptions().at(words.command), "ddprun " + words.command);
   add_options(app, words, to);
+  describe_usage(app, words.command);
   app.allow_extras();
   const auto end = std::find(all.begin(), all.end(), "--");
   if (end != all.end()) words.arguments.assign(end + 1, all.end());
@@ -165,7 +170,7 @@ JobWords read_job_words(std::vector<std::string> all) {
     if (const auto extras = app.remaining(); !extras.empty()) words.mistake = about_extras(app, words, extras);
     if (words.mistake.empty()) check(app, words, to);
   } catch (const CLI::CallForHelp&) {
-    words.answer = usage_of(app, words);
+    words.answer = app.help();
   } catch (const CLI::ParseError& error) {
     words.mistake = std::string(error.what()) + ".";
   }

@@ -24,13 +24,6 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr const char* kReportUsage =
-    "usage: ddprun report [--json] [--run-id ID] [-o FILE.html] EVENTS\n"
-    "Prints where the time of a job went, and what each of its rounds has cost; -o draws it as a page for browsers,\n"
-    "in one file, which is replaced if it is there. EVENTS is the file that\n"
-    "--event-log-handler file:EVENTS has written, of one agent or of all. --run-id names the job if the file has\n"
-    "several. To run a program of that name: ddprun ./report\n";
-
 constexpr std::size_t kJobsNamedMax = 8;
 
 struct Request {
@@ -108,11 +101,25 @@ int write_page(const std::string& file, const JobReport& report) {
 
 }  // namespace
 
+std::string report_help() {
+  return "usage: ddprun report EVENTS [options]\n"
+         "Prints where the time of a job went, and what each of its rounds has cost.\n"
+         "\n"
+         "  EVENTS                   the file that --event-log-handler file:EVENTS has\n"
+         "                           written, of one agent or of all\n"
+         "  -o, --output FILE.html   draws it as a page for browsers, in one file, which\n"
+         "                           is replaced if it is there\n"
+         "  --run-id ID              the job, if the file has several\n"
+         "  --json                   as JSON\n"
+         "\n"
+         "To run a program of that name: ddprun ./report\n";
+}
+
 int report_events(const std::vector<std::string>& words) {
   const auto request = request_of(words);
   if (!request) {
     const bool help = !words.empty() && (words.front() == "--help" || words.front() == "-h");
-    print_text(help ? stdout : stderr, kReportUsage);
+    print_text(help ? stdout : stderr, report_help());
     return help ? kSuccess : kUsage;
   }
   if (!request->mistake.empty()) return complain(request->mistake);

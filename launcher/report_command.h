@@ -5,6 +5,7 @@
 
 namespace ddprun::launcher {
 
+std::string report_help();
 // The exit code. `words`: those after "report".
 int report_events(const std::vector<std::string>& words);
 

@@ -10,14 +10,6 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr const char* kUsageText =
-    "usage: ddprun stacks [JOB]\n"
-    "Prints what every worker of a running job does now, on all its nodes, with the stacks of its threads; stops "
-    "nothing.\n"
-    "JOB is the job's --rdzv-id or its beginning, or the process id of a ddprun on this machine; it can be left out "
-    "if\n"
-    "one job runs here. To run a program of that name: ddprun ./stacks\n";
-
 constexpr int kAnswerSeconds = 15;
 
 int complain(const std::string& sentence, int code) {
@@ -27,10 +19,22 @@ int complain(const std::string& sentence, int code) {
 
 }  // namespace
 
+std::string stacks_help() {
+  return "usage: ddprun stacks [JOB]\n"
+         "Prints what every worker of a running job does now, on all its nodes, with the\n"
+         "stacks of its threads; stops nothing.\n"
+         "\n"
+         "  JOB                      the job's --rdzv-id or its beginning, or the process\n"
+         "                           id of a ddprun on this machine; it can be left out\n"
+         "                           if one job runs here\n"
+         "\n"
+         "To run a program of that name: ddprun ./stacks\n";
+}
+
 int show_stacks(const std::vector<std::string>& words) {
   if (words.size() > 1 || (!words.empty() && words.front().starts_with('-'))) {
     const bool help = words.front() == "--help" || words.front() == "-h";
-    print_text(help ? stdout : stderr, kUsageText);
+    print_text(help ? stdout : stderr, stacks_help());
     return help ? kSuccess : kUsage;
   }
   const std::vector<RunningAgent> agents = own_agents();

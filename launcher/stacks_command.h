@@ -5,6 +5,7 @@
 
 namespace ddprun::launcher {
 
+std::string stacks_help();
 // The exit code. `words`: those after "stacks". JOB: as choose_job() takes it.
 int show_stacks(const std::vector<std::string>& words);
 

@@ -7,9 +7,11 @@ usage() {
   cat <<'END'
 usage: scripts/check.sh [--gcc] [--again] [-j N] [folder | file.cpp ...]
 
-Of launcher/, agent/, rendezvous/ and trainer/ (default: all), by the clang-tidy of .venv (scripts/setup.sh --test). It reads the
-files in the groups of eight in which they are compiled, so for one file it checks its neighbours, too. ccache keeps what was read
-without a finding: until a file, a header, a flag, .clang-tidy or the tool changes, it is not read again.
+Of launcher/, agent/, rendezvous/ and trainer/ (default: all), by the
+clang-tidy of .venv (scripts/setup.sh --test). It reads the files in the groups
+of eight in which they are compiled, so for one file it checks its neighbours,
+too. ccache keeps what was read without a finding: until a file, a header, a
+flag, .clang-tidy or the tool changes, it is not read again.
 
   --gcc     by g++ and its warnings, without what needs LibTorch
   --again   also what is known to be without a finding

@@ -21,28 +21,37 @@ usage() {
   cat <<'END_OF_USAGE'
 usage: scripts/gpu-check.sh [options] [STEP ...]
 
-Ten minutes on one GPU; with two and more it also tries what takes several. Each step has a limit and ends in one line: ok, failed
-or skipped, and why. A step that fails does not stop the others.
+Ten minutes on one GPU; with two and more it also tries what takes several.
+Each step has a limit and ends in one line: ok, failed or skipped, and why. A
+step that fails does not stop the others.
 
   --no-gpu          only what needs no GPU, on the CPU over gloo
   --build-dir DIR   the programs of this build (default build/release)
   --kit DIR         the programs of an unpacked kit (scripts/package.sh gpu-kit)
-  --build           with --kit: first build its sources for the LibTorch of this machine
-  --output FILE     write the table there (default: docs/internals/gpu-run.md, between its two markers; with --kit gpu-check.md; with
-                    --no-gpu or with STEPs nowhere)
-  --list            name the steps; with --budget those of the window, with what --again adds
+  --build           with --kit: first build its sources for the LibTorch of
+                    this machine
+  --output FILE     write the table there (default: docs/internals/gpu-run.md,
+                    between its two markers; with --kit gpu-check.md; with --no-gpu or with
+                    STEPs nowhere)
+  --list            name the steps; with --budget those of the window, with
+                    what --again adds
 
-A machine that is to be had for some minutes only: other steps, several at a time, in phases with deadlines. STEPs are of these.
+A machine that is to be had for some minutes only: other steps, several at a
+time, in phases with deadlines. STEPs are of these.
 
-  --budget SECONDS  end within that time; what does not fit is skipped. 290 is what the phases are made for, 10 the least
-  --out DIR         with --budget: table.md, which grows with each result, and logs.tar.gz, at most 16 MiB
-  --window 1|2      with --budget: 1 (default) is right or wrong, then the largest models' rates; 2 is what failed in another window,
+  --budget SECONDS  end within that time; what does not fit is skipped. 290 is
+                    what the phases are made for, 10 the least
+  --out DIR         with --budget: table.md, which grows with each result, and
+                    logs.tar.gz, at most 16 MiB
+  --window 1|2      with --budget: 1 (default) is right or wrong, then the
+                    largest models' rates; 2 is what failed in another window,
                     then small models, what options cost, and compute-sanitizer
   --again FILE      with --window 2: that window's table.md
   --limits          print the phases of the window, each with its deadline
 
-LibTorch and the Python peer: DDPRUN_TORCH_DIR and PYTHON_EXEC, else the project's .venv, else python3.
-Exits with 0 if no step failed, 1 if one did, 2 if nothing could be tried: wrong options, no programs, no GPU.
+LibTorch and the Python peer: DDPRUN_TORCH_DIR and PYTHON_EXEC, else the
+project's .venv, else python3. Exits with 0 if no step failed, 1 if one did, 2
+if nothing could be tried: wrong options, no programs, no GPU.
 END_OF_USAGE
 }
 

@@ -6,16 +6,23 @@ usage() {
   cat <<'END'
 usage: scripts/hosts.sh up SET N              makes host0 .. hostN-1, at most 10
        scripts/hosts.sh exec SET I COMMAND    runs COMMAND on host I
-       scripts/hosts.sh switch SET COMMAND    runs COMMAND on the switch, whose bridge br0 sees what all hosts say
+       scripts/hosts.sh switch SET COMMAND    runs COMMAND on the switch, whose
+                                              bridge br0 sees what all hosts
+                                              say
        scripts/hosts.sh cut SET I             takes host I off the network
-       scripts/hosts.sh part SET I ...        takes these hosts off the network; they still see each other
+       scripts/hosts.sh part SET I ...        takes these hosts off the
+                                              network; they still see each
+                                              other
        scripts/hosts.sh mend SET I ...        brings hosts back
-       scripts/hosts.sh down SET              removes them all, with what still runs there
+       scripts/hosts.sh down SET              removes them all, with what still
+                                              runs there
 
-Hosts for jobs of several nodes on one machine, for tests and to try things by hand: each has its own network, name
-(hostI) and /etc/hosts. Host I has the addresses 10.99.0.1I and fd99::1I; the name hostI means both, hostI-v4 and hostI-v6
-one of them. SET is a word without a '/'; sets do not see each other, and nothing of them is on the machine's own network.
-A set whose name begins with a process id and '-' goes with the next "up" after that process has ended.
+Hosts for jobs of several nodes on one machine, for tests and to try things by
+hand: each has its own network, name (hostI) and /etc/hosts. Host I has the
+addresses 10.99.0.1I and fd99::1I; the name hostI means both, hostI-v4 and
+hostI-v6 one of them. SET is a word without a '/'; sets do not see each other,
+and nothing of them is on the machine's own network. A set whose name begins
+with a process id and '-' goes with the next "up" after that process has ended.
 
 Needs root, iproute2 and util-linux.
 END

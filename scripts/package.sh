@@ -5,19 +5,25 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: scripts/package.sh wheel|release|deb|sbom|gpu-kit [--without-train] [--torch VERSION] [--output DIR]
+usage: scripts/package.sh wheel|release|deb|sbom|gpu-kit
+                          [--without-train] [--torch VERSION] [--output DIR]
 
-Installs what is missing (scripts/setup.sh), builds, and says what it has written.
+Installs what is missing (scripts/setup.sh), builds, and says what it has
+written.
 
-  wheel   the launcher with its Python side, for any Python on any Linux with this machine's glibc or a newer one; no LibTorch is
-          needed
-  release the wheel, its sources (sdist) and SHA256SUMS, in a state that twine uploads
-  deb     ddprun, and ddprun-train: train, the library and its headers, for the LibTorch of scripts/setup.sh
-  sbom    what is linked into the wheel, as CycloneDX; the packages contain theirs
-  gpu-kit   one .tar.gz, of 40 MiB at most, with all that scripts/gpu-check.sh needs on a machine without registries
-            (docs/internals/gpu-run.md)
+  wheel     the launcher with its Python side, for any Python on any Linux with
+            this machine's glibc or a newer one; no LibTorch is needed
+  release   the wheel, its sources (sdist) and SHA256SUMS, for twine to upload
+  deb       ddprun, and ddprun-train: train, the library and its headers, for
+            the LibTorch of scripts/setup.sh
+  sbom      what is linked into the wheel, as CycloneDX; the packages contain
+            theirs
+  gpu-kit   one .tar.gz, of 40 MiB at most, with all that scripts/gpu-check.sh
+            needs on a machine without registries (docs/internals/
+            gpu-run.md)
   --without-train   of the Debian packages only ddprun, which needs no LibTorch
-  --torch VERSION   for which LibTorch the kit's programs are, as for scripts/setup.sh
+  --torch VERSION   for which LibTorch the kit's programs are, as for
+                    scripts/setup.sh
   --output DIR      where to (default build/packages)
 
 The same commit gives the same bytes.

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 case ${1:-} in
   '') ;;
-  *) echo "usage: scripts/quickstart.sh     installs what the build needs, builds, installs ddprun into .venv, trains on the shipped digits" && [[ $1 == -h || $1 == --help ]]; exit ;;
+  *) printf '%s\n' "usage: scripts/quickstart.sh" "Installs what the build needs, builds, installs ddprun into .venv, and trains on" "the shipped digits." && [[ $1 == -h || $1 == --help ]]; exit ;;
 esac
 
 scripts/setup.sh

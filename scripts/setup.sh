@@ -5,20 +5,26 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: scripts/setup.sh [--test] [--bench] [--wheel] [--release] [--package] [--torch VERSION]
+usage: scripts/setup.sh [--test] [--bench] [--wheel] [--release]
+                        [--package] [--torch VERSION]
 
-Installs what the build needs: Debian 12 packages (as root, or with sudo) and a Python environment in .venv that holds
-torch 2.15, the LibTorch the trainer links, and the tests' peers safetensors, torchvision and tensorboard. It says what it will
-install first, and does nothing where all is there.
+Installs what the build needs: Debian 12 packages (as root, or with sudo) and a
+Python environment in .venv that holds torch 2.15, the LibTorch the trainer
+links, and the tests' peers safetensors, torchvision and tensorboard. It says
+what it will install first, and does nothing where all is there.
 
   --test    also what only the tests need
-  --bench   also what only the benches need (hyperfine, valgrind; mpirun, gdb, elfutils)
-  --wheel   also what scripts/package.sh wheel needs, in .venv-package; alone it installs no LibTorch
+  --bench   also what only the benches need (hyperfine, valgrind; mpirun, gdb,
+            elfutils)
+  --wheel   also what scripts/package.sh wheel needs, in .venv-package; alone
+            it installs no LibTorch
   --release also what checks them before they are published (twine)
   --package   the same for all that scripts/package.sh builds
-  --torch VERSION   2.15 (default), or 2.11 in .venv-2.11: cmake -DDDPRUN_VENV=$PWD/.venv-2.11
+  --torch VERSION   2.15 (default), or 2.11 in .venv-2.11: cmake
+                    -DDDPRUN_VENV=$PWD/.venv-2.11
 
-DDPRUN_TORCH_DIR=<folder of another LibTorch>   the build needs no .venv then, only the tests do
+DDPRUN_TORCH_DIR=<folder of another LibTorch>   the build needs no .venv then,
+                                                only the tests do
 END
 }
 

@@ -8,14 +8,17 @@ usage() {
   cat <<'END'
 usage: scripts/test.sh [--fast | --soak] [ctest options]
 
-Installs what is missing (scripts/setup.sh --test), builds all presets, and runs the tests in one ctest.
--R, -L and ctest's other options reach it.
+Installs what is missing (scripts/setup.sh --test), builds all presets, and
+runs the tests in one ctest. -R, -L and ctest's other options reach it.
 
-  --fast    the release build alone, and of its tests those that answer within two minutes: unit tests, simulation, one of each kind
-            of job
-  --soak    every test in every build, those of LibTorch 2.11, too; the full counts of tests with chance in them, ten minutes of each fuzzer; writes their table
-            to docs/figures/soak.md. DDPRUN_SEED=<number> repeats an earlier soak (default: a new one); DDPRUN_SOAK_ROWS=<text> runs
-            only the series whose row contains the text
+  --fast    the release build alone, and of its tests those that answer within
+            two minutes: unit tests, simulation, one of each kind of job
+  --soak    every test in every build, those of LibTorch 2.11, too; the full
+            counts of tests with chance in them, ten minutes of each fuzzer;
+            writes their table to docs/figures/soak.md. DDPRUN_SEED=<number>
+            repeats an earlier soak (default: a new one);
+            DDPRUN_SOAK_ROWS=<text> runs only the series whose row contains the
+            text
 END
 }
 

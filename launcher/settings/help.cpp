@@ -68,6 +68,14 @@ std::string help_entry(const std::string& heading, const std::string& sentence, 
   return out + "\n";
 }
 
+std::string help_paragraphs(const std::string& text) {
+  std::string out;
+  for (const std::string& line : split(text.substr(0, text.find_last_not_of('\n') + 1), '\n'))
+    for (const std::string& part : line.starts_with(' ') ? std::vector{line} : wrapped(line, kWidth))
+      out += part + "\n";
+  return out;
+}
+
 std::string help_entries(const Table& table, const Group& group) {
   std::string out;
   for (const Option& option : table.options)

@@ -12,6 +12,8 @@ std::string option_sentence(const Table& table, const Option& option);
 
 // "  --max-restarts N         how often ...", wrapped; a long heading gets its own line.
 std::string help_entry(const std::string& heading, const std::string& sentence, std::size_t column = 27);
+// Each line wrapped, but for those that begin with a space; ends with a newline.
+std::string help_paragraphs(const std::string& text);
 // All options of a group.
 std::string help_entries(const Table& table, const Group& group);
 // The group whose name starts with `name`; nullptr: none.

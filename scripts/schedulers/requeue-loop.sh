@@ -6,17 +6,21 @@ usage() {
   cat <<'TEXT'
 usage: requeue-loop.sh [--retries N] [--max-delay SECONDS] [--] COMMAND...
 
-  requeue-loop.sh ddprun --nproc-per-node=8 --state-dir state --rdzv-id my-job train 90
+  requeue-loop.sh ddprun --nproc-per-node=8 --state-dir state --rdzv-id my-job \
+    train 90
 
 COMMAND's exit code decides:
   75                     preempted, nothing lost: starts it again
-  69, 70, 134, 137, 139  no rendezvous, or ddprun itself broke or was killed: starts it again, N times in a row (default 3)
-  others                 ends with that code: 0 done, 1 no restart was left, 2 usage, 73 and 93 do not start it again,
-                         128+N interrupted by signal N
+  69, 70, 134, 137, 139  no rendezvous, or ddprun itself broke or was killed:
+                         starts it again, N times in a row (default 3)
+  others                 ends with that code: 0 done, 1 no restart was left, 2
+                         usage, 73 and 93 do not start it again, 128+N
+                         interrupted by signal N
 
-Before a start it waits 1 s, 2 s, 4 s ... up to --max-delay (default 60); a run of a minute or more resets delay and count.
-SIGTERM, SIGINT and SIGHUP go to COMMAND and end the loop with its code (ddprun saves on SIGTERM, not on Ctrl-C); SIGUSR1 and
-SIGUSR2 are passed on.
+Before a start it waits 1 s, 2 s, 4 s ... up to --max-delay (default 60); a run
+of a minute or more resets delay and count. SIGTERM, SIGINT and SIGHUP go to
+COMMAND and end the loop with its code (ddprun saves on SIGTERM, not on
+Ctrl-C); SIGUSR1 and SIGUSR2 are passed on.
 TEXT
 }
 

@@ -1,8 +1,13 @@
 #include "launcher/help.h"
 
+#include "launcher/chaos/chaos_words.h"
+#include "launcher/ctl_words.h"
+#include "launcher/job_words.h"
 #include "launcher/man_page.h"
 #include "launcher/options.h"
+#include "launcher/report_command.h"
 #include "launcher/settings/help.h"
+#include "launcher/stacks_command.h"
 #include "rendezvous/base/spelling.h"
 #include "tests/support/test.h"
 
@@ -10,14 +15,30 @@ using namespace ddprun::settings;
 
 namespace {
 
-void fits_a_screen(const std::string& text) {
+int lines_of_80_columns(const std::string& text) {
   std::istringstream in(text);
   int lines = 0;
   for (std::string line; std::getline(in, line); ++lines) {
     INFO(line);
     CHECK(line.size() <= 80);
   }
-  CHECK(lines <= 24);
+  return lines;
+}
+
+void fits_a_screen(const std::string& text) { CHECK(lines_of_80_columns(text) <= 24); }
+
+// The help of each verb that ddprun's own help names.
+std::map<std::string, std::string> help_of_verbs() {
+  std::map<std::string, std::string> out{{"ctl", read_ctl_words({"--help"}).answer},
+                                         {"chaos", read_chaos_words({"--help"}).answer},
+                                         {"report", report_help()},
+                                         {"stacks", stacks_help()}};
+  const std::string overview = help_text();
+  const std::regex list("[a-z]+(\\|[a-z]+)+");
+  for (std::sregex_iterator found(overview.begin(), overview.end(), list), end; found != end; ++found)
+    for (const std::string& verb : split(found->str(), '|'))
+      if (is_job_command(verb)) out[verb] = read_job_words({verb, "--help"}).answer;
+  return out;
 }
 
 bool can_run(const std::string& program) { return test::run({"sh", "-c", "command -v " + program}, 10s).code == 0; }
@@ -40,6 +61,36 @@ std::string offered(const TempFolder& folder, const std::vector<std::string>& wo
 TEST_CASE("every screen of help fits 24 lines of 80 columns", "[help]") {
   fits_a_screen(help_text());
   for (const Group* group : launcher::options().groups) fits_a_screen(help_text(group->name));
+}
+
+TEST_CASE("the help of every verb has 80 columns: usage, a sentence, what it takes", "[help]") {
+  lines_of_80_columns(help_text("all"));
+  const auto all = help_of_verbs();
+  CHECK(all.size() == 12);
+  for (const auto& [verb, text] : all) {
+    INFO(text);
+    lines_of_80_columns(text);
+    CHECK_THAT(text, StartsWith("usage: ddprun " + verb + " ") && EndsWith("ddprun ./" + verb + "\n"));
+    CHECK_THAT(text, Matches("usage: .*\n[A-Z][^\n]*\n([^ \n][^\n]*\n)*\n  [A-Za-z-][\\s\\S]*"));
+  }
+}
+
+TEST_CASE("a verb's help has what CLI11 knows of its options, and no secret ones", "[help]") {
+  CHECK(read_job_words({"run", "--help"}).answer ==
+        "usage: ddprun run FILE [options] [-- ARGUMENTS]\n"
+        "Runs the job that a TOML file describes, on this machine or as a node of a\n"
+        "scheduler's job.\n"
+        "\n"
+        "  FILE                     the job's file (docs/jobs.md)\n"
+        "  --set KEY=VALUE          sets a value of the file: --set max-restarts=5,\n"
+        "                           --set hyperparameters.lr=0.1\n"
+        "  --dry-run                prints what would be started, byte for byte, and\n"
+        "                           starts nothing\n"
+        "  -h, --help               prints this\n"
+        "\n"
+        "Words behind -- are further arguments of the program.\n"
+        "To run a program of that name: ddprun ./run\n");
+  CHECK(has(read_job_words({"log", "--help"}).answer, "\n  -f, --follow             goes on"));
 }
 
 TEST_CASE("every option is on one screen of help, in the manual and in the completions", "[help]") {

@@ -2,6 +2,7 @@
 
 #include "tests/support/test.h"
 #include "trainer/config/settings.h"
+#include "trainer/config/shards_line.h"
 #include "trainer/config/snapshot_path.h"
 #include "trainer/config/write_line.h"
 #include "trainer/device_choice.h"
@@ -302,6 +303,25 @@ TEST_CASE("a key of 200,000 parts in a file is told, never a crash", "[command_l
   std::string key = "a";
   for (int i = 1; i < 200'000; ++i) key += ".a";
   CHECK_THAT(refused({"--config=job.toml"}, key + " = 1\n"), Contains("job.toml:1: ") && Contains("more than 8 parts"));
+}
+
+TEST_CASE("the help of train and of its verbs has 80 columns", "[command_line]") {
+  const std::pair<const char*, std::string> all[] = {
+      {"usage: train [total_epochs] [save_every] [options] [key=value ...]\n", read({"--help"}).early_exit->text},
+      {"usage: train tour [NAME] [options]\n", read_tour_line({"--help"}).early_exit->text},
+      {"usage: train tour [NAME] [options]\n", read_tour_line({}).early_exit->text},
+      {"usage: train shards FROM TO [options]\n", read_shards_line({"--help"}).early_exit->text},
+      {"usage: train write [options]\n", read_write_line({"--help"}).early_exit->text}};
+  for (const auto& [usage, text] : all) {
+    CHECK_THAT(text, StartsWith(usage) && Contains("\n  -h, --help               print"));
+    for (const std::string& line : lines_of(text)) {
+      INFO(line);
+      CHECK(line.size() <= 80);
+    }
+  }
+  CHECK_THAT(all[3].second, Contains("\n  --shard-size SIZE        size of a shard, such as 64M (default 16M)\n"));
+  CHECK_THAT(all[1].second, Contains("\n  -b, --batch-size N       with sampler: how many of them a rank takes in a\n"
+                                     "                           step (default 2)\n"));
 }
 
 TEST_CASE("option --help names every option and leaves with 0", "[command_line]") {
@@ -678,7 +698,7 @@ TEST_CASE("train tour lists the tours, and a wrong one is told", "[command_line]
   REQUIRE(list);
   CHECK(list->code == 0);
   for (const Tour& tour : tours()) {
-    CHECK_THAT(list->text, Contains(tour.name) && Contains(tour.help));
+    CHECK_THAT(list->text, Contains(tour.name) && Contains(tour.help.substr(0, 40)));
     const TourLine line = read_tour_line({tour.name, "--device=cpu"});
     CHECK_FALSE(line.early_exit);
     CHECK(line.name == tour.name);

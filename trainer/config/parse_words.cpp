@@ -5,6 +5,7 @@
 #include <sstream>
 #include <utility>
 
+#include "launcher/settings/verb_help.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::train {
@@ -24,8 +25,10 @@ std::string unexpected(const CLI::App& app) {
 
 }  // namespace
 
-std::optional<EarlyExit> parse_words(CLI::App& app, std::vector<std::string> words,
+std::optional<EarlyExit> parse_words(CLI::App& app, const std::string& usage, std::vector<std::string> words,
                                      const std::function<EarlyExit(const std::string& sentence)>& refused) {
+  app.set_help_flag("-h,--help", "prints this");
+  app.formatter(settings::verb_help(usage));
   std::reverse(words.begin(), words.end());  // CLI11 reads a vector from its end
   try {
     app.parse(std::move(words));

@@ -14,7 +14,8 @@ class App;
 namespace ddprun::train {
 
 // Nothing, if the values of `app` are those of the words; else its help, or what `refused` makes of a sentence.
-std::optional<EarlyExit> parse_words(CLI::App& app, std::vector<std::string> words,
+// `usage`: "train tour [NAME] [options]".
+std::optional<EarlyExit> parse_words(CLI::App& app, const std::string& usage, std::vector<std::string> words,
                                      const std::function<EarlyExit(const std::string& sentence)>& refused);
 
 }  // namespace ddprun::train

@@ -23,18 +23,17 @@ ShardsLine read_shards_line(std::vector<std::string> arguments) {
   ShardsLine line;
   std::string shard_size = "16M";
   CLI::App app(
-      "Writes a data set of images as shards, for training with --dataset shards --data TO:\n\n"
-      "  train shards data/cifar-10-batches-py shards",
-      "train shards");
-  app.add_option("FROM", line.from, "Folder of the files of MNIST or CIFAR-10, or of sets of the same form");
-  app.add_option("TO", line.to, "Folder to write; it gets images.json and the folders train and test");
-  app.add_option("--dataset", line.dataset, "Which of them FROM has; by default what its files are")
+      "Writes a data set of images as shards, for training with --dataset shards --data TO.\n\n"
+      "  train shards data/cifar-10-batches-py shards\n");
+  app.add_option("FROM", line.from, "folder of the files of MNIST or CIFAR-10, or of sets of the same form");
+  app.add_option("TO", line.to, "folder to write; it gets images.json and the folders train and test");
+  app.add_option("--dataset", line.dataset, "which of them FROM has; by default what its files are")
       ->type_name("NAME")
       ->check(CLI::IsMember({"digits", "mnist", "cifar10"}).description(""));
-  app.add_option("--shard-size,--shard_size", shard_size, "Size of a shard, such as 64M")
+  app.add_option("--shard-size,--shard_size", shard_size, "size of a shard, such as 64M")
       ->type_name("SIZE")
       ->capture_default_str();
-  line.early_exit = parse_words(app, std::move(arguments), refused_shards);
+  line.early_exit = parse_words(app, "train shards FROM TO [options]", std::move(arguments), refused_shards);
   if (line.early_exit) return line;
   const auto bytes = settings::read_byte_size(shard_size);
   if (line.from.empty() || line.to.empty())

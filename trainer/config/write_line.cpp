@@ -40,20 +40,19 @@ WriteLine read_write_line(std::vector<std::string> arguments) {
   WriteLine line;
   std::string length = "400", temperature = "0.8", top_k = "0", seed = "0";
   CLI::App app(
-      "Prints a text that begins with the prompt, by the model gpt of a snapshot:\n\n"
+      "Prints a text that begins with the prompt, by the model gpt of a snapshot.\n\n"
       "  train --model gpt\n"
-      "  train write --prompt \"A river \"",
-      "train write");
+      "  train write --prompt \"A river \"\n");
   const auto add = [&](const char* names, std::string& value, const char* type, const char* help) {
     app.add_option(names, value, help)->type_name(type)->capture_default_str();
   };
-  add("--snapshot", line.snapshot, "FILE", "The model's snapshot");
-  add("--prompt", line.prompt, "TEXT", "How the text begins; by default as a line does");
-  add("--length", length, "N", "Characters to write after the prompt");
+  add("--snapshot", line.snapshot, "FILE", "the model's snapshot");
+  add("--prompt", line.prompt, "TEXT", "how the text begins; by default as a line does");
+  add("--length", length, "N", "characters to write after the prompt");
   add("--temperature", temperature, "T", "0 takes the likeliest character each time; more than 1 surprises");
-  add("--top-k,--top_k", top_k, "K", "Choose among the K likeliest characters only; 0: among all");
-  add("--seed", seed, "S", "The same seed gives the same text");
-  line.early_exit = parse_words(app, std::move(arguments), refused_writing);
+  add("--top-k,--top_k", top_k, "K", "choose among the K likeliest characters only; 0: among all");
+  add("--seed", seed, "S", "the same seed gives the same text");
+  line.early_exit = parse_words(app, "train write [options]", std::move(arguments), refused_writing);
   if (line.early_exit) return line;
   for (const std::string& mistake :
        {read_number_word<std::int64_t>("--length", length, 1, kLengthMax, line.length),

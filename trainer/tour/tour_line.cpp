@@ -23,12 +23,11 @@ std::string unknown_tour(const std::string& name) {
 TourLine read_tour_line(std::vector<std::string> arguments) {
   TourLine line;
   CLI::App app(
-      "Shows what the ranks of a job do together, by a small run; best run with several ranks:\n\n"
+      "Shows what the ranks of a job do together, by a small run; best run with several ranks.\n\n"
       "  ddprun --nproc_per_node=4 train tour NAME\n\n" +
-          list_of_tours(),
-      "train tour");
-  app.add_option("NAME", line.name, "Which tour");
-  app.add_option("--svg", line.svg, "Draws a picture of it, where the tour has one")->type_name("FILE");
+      list_of_tours());
+  app.add_option("NAME", line.name, "one of these");
+  app.add_option("--svg", line.svg, "draws a picture of it, where the tour has one")->type_name("FILE");
   const auto add_number = [&](const char* names, std::int64_t& value, const char* help) {
     return app.add_option(names, value, help)
         ->type_name("N")
@@ -36,16 +35,17 @@ TourLine read_tour_line(std::vector<std::string> arguments) {
         ->check(CLI::Range(std::int64_t{1}, kTourSamplesMax));
   };
   const CLI::Option* samples =
-      add_number("--samples", line.samples, "With sampler: how many samples the data set has, up to 100");
+      add_number("--samples", line.samples, "with sampler: how many samples the data set has, up to 100");
   const CLI::Option* batch_size = add_number("-b,--batch-size,--batch_size", line.batch_size,
-                                             "With sampler: how many of them a rank takes in a step");
+                                             "with sampler: how many of them a rank takes in a step");
   app.add_option("--device", line.device, "auto, cpu or cuda")
       ->type_name("DEVICE")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}).description(""));
-  line.early_exit = parse_words(app, std::move(arguments), [](const std::string& sentence) {
-    return EarlyExit{2, "train: " + sentence + " `train tour --help` lists what there is.\n"};
-  });
+  line.early_exit =
+      parse_words(app, "train tour [NAME] [options]", std::move(arguments), [](const std::string& sentence) {
+        return EarlyExit{2, "train: " + sentence + " `train tour --help` lists what there is.\n"};
+      });
   if (line.early_exit) return line;
   const Tour* tour = find_tour(line.name);
   if (line.name.empty())

@@ -2,7 +2,14 @@
 
 #include <algorithm>
 
+#include "rendezvous/base/spelling.h"
+
 namespace ddprun::train {
+namespace {
+
+constexpr std::size_t kTourColumns = 75;  // of a tour's name and its sentence
+
+}  // namespace
 
 const std::vector<Tour>& tours() {
   static const std::vector<Tour> all{
@@ -23,8 +30,13 @@ std::string list_of_tours() {
   std::size_t width = 0;
   for (const Tour& tour : tours()) width = std::max(width, tour.name.size());
   std::string text;
-  for (const Tour& tour : tours())
-    text += "  " + tour.name + std::string(width + 2 - tour.name.size(), ' ') + tour.help + "\n";
+  for (const Tour& tour : tours()) {
+    std::string heading = tour.name;
+    for (const std::string& line : wrapped(tour.help, kTourColumns - width)) {
+      text += "  " + heading + std::string(width + 2 - heading.size(), ' ') + line + "\n";
+      heading.clear();
+    }
+  }
   return text;
 }
 
