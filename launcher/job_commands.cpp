@@ -37,6 +37,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kListed = 30;
+constexpr std::size_t kAsked = 100;  // a scheduler is asked about at most so many at once
 constexpr std::chrono::milliseconds kFileEvery{200};
 constexpr std::chrono::seconds kSchedulerEvery{2};
 
@@ -258,13 +259,23 @@ std::vector<RunningAgent> agents_without_record() {
   return out;
 }
 
-int list_jobs(const JobWords& words) {
+// The newest ones, and older ones that go on as far as their record says.
+std::vector<JobFacts> jobs_to_list() {
   std::vector<JobFacts> jobs;
-  for (const JobRecord& record : records_if_any())
-    if (jobs.size() < kListed) jobs.push_back(recorded_facts(record));
+  for (const JobRecord& record : records_if_any()) {
+    JobFacts facts = recorded_facts(record);
+    if (jobs.size() < kListed || (jobs.size() < kAsked && is_current(facts))) jobs.push_back(std::move(facts));
+  }
+  return jobs;
+}
+
+int list_jobs(const JobWords& words) {
+  std::vector<JobFacts> jobs = jobs_to_list();
   for (const std::string& problem : ask_places(jobs)) complain(words.command, problem, 0);
   for (const RunningAgent& agent : agents_without_record())
     jobs.push_back({.id = agent.address.run_id, .status = {{"started", started_ms(agent)}}, .has_record = false});
+  sort_for_list(jobs);
+  while (jobs.size() > kListed && !is_current(jobs.back())) jobs.pop_back();
   if (!words.json) return print_text(stdout, list_text(jobs)), kSuccess;
   nlohmann::json all = nlohmann::json::array();
   for (const JobFacts& job : jobs) all.push_back(describe_json(job));

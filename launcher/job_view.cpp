@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <ctime>
+#include <utility>
 
 #include "launcher/jobs/places/kubernetes_words.h"
 #include "launcher/jobs/places/slurm_state.h"
@@ -67,6 +68,17 @@ std::string reason_of(const JobFacts& facts) {
   const std::string own = text_at(facts.status, "reason");
   const bool says = !own.empty() && is_ended(text_at(facts.status, "state"));
   return says || !facts.scheduler ? own : facts.scheduler->detail;
+}
+
+std::int64_t started_at(const JobFacts& facts) {
+  const std::int64_t when = number_at(facts.status, "started");
+  return when > 0 ? when : number_at(facts.submitted, "at");
+}
+
+// In `ddprun list`, from its top. One of which nothing is known any more is with those that have ended.
+int place_in_list(const std::string& state) {
+  if (is_ended(state) || state == "unknown" || state == "unreadable") return 2;
+  return state == "queued" || state == "unclear" ? 1 : 0;
 }
 
 int requeues_of(const JobFacts& facts) {
@@ -192,13 +204,19 @@ json describe_json(const JobFacts& facts) {
   return out;
 }
 
+void sort_for_list(std::vector<JobFacts>& jobs) {
+  const auto order = [](const JobFacts& job) { return std::pair(place_in_list(state_of(job)), -started_at(job)); };
+  std::stable_sort(jobs.begin(), jobs.end(), [&](const auto& a, const auto& b) { return order(a) < order(b); });
+}
+
+bool is_current(const JobFacts& facts) { return place_in_list(state_of(facts)) < 2; }
+
 std::string list_text(const std::vector<JobFacts>& jobs) {
   std::vector<std::vector<std::string>> rows{{"JOB", "STATE", "STARTED", "EXIT CODE"}};
   for (const JobFacts& job : jobs) {
     const auto code = exit_code_of(job);
-    const std::int64_t when = number_at(job.status, "started");
     rows.push_back({job.has_record && job.problem.empty() ? text_of(Handle{job.place, job.id}) : job.id, state_of(job),
-                    time_text(when > 0 ? when : number_at(job.submitted, "at")), code ? std::to_string(*code) : "-"});
+                    time_text(started_at(job)), code ? std::to_string(*code) : "-"});
   }
   return table_text(rows);
 }

@@ -40,6 +40,10 @@ std::optional<int> exit_code_of(const JobFacts& facts);
 std::string status_text(const JobFacts& facts, std::size_t columns = kAnyWidth);
 std::string describe_text(const JobFacts& facts);  // more of them
 nlohmann::json describe_json(const JobFacts& facts);
+// Jobs that run go first, then those that wait for a scheduler, then all others; of each kind the newest first.
+void sort_for_list(std::vector<JobFacts>& jobs);
+// Whether `ddprun list` has to show it, however many newer ones there are.
+bool is_current(const JobFacts& facts);
 std::string list_text(const std::vector<JobFacts>& jobs);  // a table
 
 }  // namespace ddprun::launcher

@@ -21,7 +21,7 @@ const std::map<std::string, const char*>& descriptions() {
       {"describe", "All that is known of a job: times, exit code, why it failed, what it runs."},
       {"log", "Prints a job's output."},
       {"cancel", "Asks a job to save and to end."},
-      {"list", "The jobs of this user, the newest first."},
+      {"list", "The jobs of this user: those that run, those that wait in a queue, those that have ended."},
   };
   return kDescriptions;
 }

@@ -164,6 +164,30 @@ TEST_CASE("the list of jobs is a table, and describe --json has no numbers of pr
   CHECK_FALSE(all.contains("pid"));
 }
 
+TEST_CASE("the list has running jobs first, then queued ones, then ended ones, of each kind the newest first",
+          "[job_view]") {
+  const auto job = [](const std::string& id, const char* state, MilliSeconds started) {
+    return JobFacts{.id = id, .status = {{"state", state}, {"started", started}}};
+  };
+  JobFacts queued{.id = "queued", .place = Place::slurm, .submitted = {{"at", 40}, {"place_id", "7"}}};
+  queued.scheduler = PlaceState{.phase = PlaceState::Phase::queued};
+  JobFacts forgotten = queued, damaged;
+  forgotten.id = "forgotten";
+  forgotten.scheduler = PlaceState{};
+  damaged.id = "damaged";
+  damaged.problem = "cannot read it.";
+  const JobFacts without_file{.id = "without file", .status = {{"started", 5}}, .has_record = false};
+  std::vector<JobFacts> jobs{job("failed", "failed", 90),   damaged,   job("succeeded", "succeeded", 30),
+                             job("runs", "running", 10),    forgotten, job("waits for nodes", "waiting", 20),
+                             job("stopped", "stopped", 95), queued,    without_file};
+  sort_for_list(jobs);
+  std::vector<std::string> ids;
+  for (const JobFacts& one : jobs) ids.push_back(one.id);
+  CHECK(ids == std::vector<std::string>{"waits for nodes", "runs", "without file", "queued", "stopped", "failed",
+                                        "forgotten", "succeeded", "damaged"});
+  CHECK(std::count_if(jobs.begin(), jobs.end(), is_current) == 4);
+}
+
 TEST_CASE("a job is found by its handle, id, name, or their beginning", "[job_record]") {
   const TempFolder folder;
   const JobRecord a = make_record(folder.path(), "digits"), b = make_record(folder.path(), "mnist");
