@@ -28,9 +28,10 @@ namespace ddprun::agent {
 
 struct JobResult {
   rendezvous::Outcome outcome;
-  WorkerChannels::Unsaved unsaved = {};  // of the workers here; nothing if none ran
-  bool finished = false;                 // every one of them reported that all its work is done, and exited with 0
-  std::string report = {};               // of a worker's failure, as printed; empty: no worker failed
+  WorkerChannels::Unsaved unsaved = {};       // of the workers here; nothing if none ran
+  bool finished = false;                      // every one of them reported that all its work is done, and exited with 0
+  std::string report = {};                    // of a worker's failure, as printed; empty: no worker failed
+  std::optional<rendezvous::Seat> seat = {};  // of the last round in which this node had one
 };
 
 class Agent {

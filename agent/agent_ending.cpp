@@ -120,6 +120,7 @@ void Agent::finish(const Finish& finish) {
   machine_.stop();
   round_.end_workers();
   result = {.outcome = outcome, .finished = round_.had_workers() && workers.all_finished(Clock::now())};
+  result.seat = round_.seat();
   if (round_.had_workers() && interrupted)
     result.unsaved = workers.channels().unsaved(Clock::now(), {finish.saved.begin(), finish.saved.end()}, [this] {
       return names_channel(options_.command.program, options_.command.argv);

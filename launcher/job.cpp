@@ -9,6 +9,7 @@
 #include "launcher/scheduler/scheduler.h"
 #include "launcher/values.h"
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {
 namespace {

@@ -41,6 +41,10 @@ constexpr std::size_t kAsked = 100;  // a scheduler is asked about at most so ma
 constexpr std::chrono::milliseconds kFileEvery{200};
 constexpr std::chrono::seconds kSchedulerEvery{2};
 
+std::string member_text(const nlohmann::json& from, const char* key) {
+  return from.is_object() ? from.value(key, "") : "";
+}
+
 int complain(const std::string& command, const std::string& sentence, int code) {
   print_line(stderr, "ddprun " + command + ": " + sentence);
   return code;
@@ -59,22 +63,29 @@ bool goes_on(const JobFacts& facts) {
   return !is_ended(state) && state != "unknown" && !is_elsewhere;
 }
 
-// To end one of several, it has to be named.
-void refuse_if_several(const std::vector<JobRecord>& records) {
-  std::vector<JobFacts> jobs;
-  for (std::size_t i = 0; i < std::min(records.size(), kListed); ++i) jobs.push_back(recorded_facts(records[i]));
-  ask_places(jobs);  // of one that does not answer what its record says
-  std::vector<std::string> going;
-  for (const JobFacts& job : jobs)
-    if (goes_on(job)) going.push_back(job.id);
-  if (going.size() > 1)
-    throw JobRefused("several jobs have not ended; name one of them: " + listed(going, "and") + ".");
+// One for each job.
+std::vector<RunningAgent> agents_without_record() {
+  std::map<std::pair<uid_t, std::string>, RunningAgent> by_job;
+  for (const RunningAgent& agent : own_agents())
+    if (!record_above(agent)) by_job.emplace(std::pair(agent.user, agent.address.run_id), agent);
+  std::vector<RunningAgent> out;
+  for (auto& [id, agent] : by_job) out.push_back(std::move(agent));
+  return out;
+}
+
+// A running job without a record, by its whole run id or a process id: what acts on a job takes no beginning of one.
+const RunningAgent* plain_agent(const std::vector<RunningAgent>& agents, const std::string& job) {
+  if (job.empty()) return nullptr;
+  const Choice choice = choose_job(agents, job, Purpose::act);
+  if (!choice.agent || record_above(*choice.agent)) return nullptr;
+  const std::string& run_id = choice.agent->address.run_id;
+  const bool by_beginning = run_id.starts_with(job) && run_id != job;
+  return by_beginning ? nullptr : choice.agent;
 }
 
 JobRecord record_named(const JobWords& words) {
   const fs::path records = records_folder(own_environment());
   const std::vector<JobRecord> all = all_records(records);
-  if (words.handle.empty() && words.command == "cancel") refuse_if_several(all);
   if (words.handle.empty() && !all.empty()) return all.front();
   auto found = find_record(records, words.handle);
   if (const auto* sentence = std::get_if<std::string>(&found)) throw JobRefused(*sentence);
@@ -145,8 +156,28 @@ int submit_file(const JobWords& words) {
   return exit_code_of(end).value_or(kInternalError);
 }
 
+// Where the output of a job without a file is, and how it is kept.
+std::string about_plain_log(const std::string& id, const std::string& log_folder) {
+  if (!log_folder.empty()) return id + " has its output in the files below " + visible(log_folder) + ".";
+  return id + " keeps no log: it was started without a job's file, and its output goes where ddprun's own goes. " +
+         "--log-dir DIR keeps it in files.";
+}
+
+// Without a name: the last one that has a log.
+JobRecord record_for_log(const JobWords& words) {
+  if (words.handle.empty())
+    for (const JobRecord& record : records_if_any())
+      if (!is_plain(record)) return record;
+  if (words.handle.empty()) return record_named(words);
+  const std::vector<RunningAgent> agents = own_agents();
+  if (const RunningAgent* agent = plain_agent(agents, words.handle))
+    throw JobRefused(about_plain_log(visible(agent->address.run_id), ""));
+  return record_named(words);
+}
+
 int show_log(const JobWords& words) {
-  const JobRecord record = record_named(words);
+  const JobRecord record = record_for_log(words);
+  if (is_plain(record)) throw JobRefused(about_plain_log(record.id(), member_text(record.submitted(), "log_folder")));
   const nlohmann::json submitted = record.submitted();
   if (place_of(submitted) == Place::kubernetes)
     become_program(kubernetes_log_command(kubernetes_job(submitted), words.follow));
@@ -171,7 +202,32 @@ void refuse_unclear(const JobFacts& facts) {
   if (scheduled && !can_ask(facts)) throw JobRefused(unclear_of(facts));
 }
 
-int cancel(const JobWords& words) {
+// As `ddprun ctl stop`.
+int cancel_plain(const RunningAgent& agent) {
+  const agent::ActAnswer answer = LiveJob(agent).act({.kind = rendezvous::ActKind::stop, .by = own_name()});
+  if (!answer.done) throw JobRefused(visible(agent.address.run_id) + " is not cancelled: " + answer.text + ".");
+  return kSuccess;
+}
+
+// Without a name only a job of a file is meant; to end one of several, it has to be named.
+std::string only_one_going() {
+  std::vector<JobFacts> jobs;
+  for (const JobRecord& record : records_if_any())
+    if (jobs.size() < kListed) jobs.push_back(recorded_facts(record));
+  ask_places(jobs);  // of one that does not answer what its record says
+  std::vector<std::string> going;
+  for (const JobFacts& job : jobs)
+    if (goes_on(job)) going.push_back(job.id);
+  if (going.size() > 1)
+    throw JobRefused("several jobs have not ended; name one of them: " + listed(going, "and") + ".");
+  return going.empty() ? "" : going.front();
+}
+
+int cancel(const JobWords& all_words) {
+  JobWords words = all_words;
+  if (words.handle.empty()) words.handle = only_one_going();
+  const std::vector<RunningAgent> agents = own_agents();
+  if (const RunningAgent* agent = plain_agent(agents, words.handle)) return cancel_plain(*agent);
   const JobRecord record = record_named(words);
   refuse_unclear(recorded_facts(record));
   const JobFacts facts = facts_of(record);
@@ -241,22 +297,13 @@ JobFacts status_of(const JobWords& words) {
 }
 
 int show_facts(const JobWords& words) {
-  const JobFacts facts = words.command == "status" ? status_of(words) : facts_of(record_named(words));
+  const bool of_newest_record = words.command == "describe" && words.handle.empty();
+  const JobFacts facts = of_newest_record ? facts_of(record_named(words)) : status_of(words);
   if (words.json)
     print_text(stdout, json_text(describe_json(facts)));
   else
     print_text(stdout, words.command == "status" ? status_text(facts, output_columns()) : describe_text(facts));
   return kSuccess;
-}
-
-// One for each job.
-std::vector<RunningAgent> agents_without_record() {
-  std::map<std::pair<uid_t, std::string>, RunningAgent> by_job;
-  for (const RunningAgent& agent : own_agents())
-    if (!record_above(agent)) by_job.emplace(std::pair(agent.user, agent.address.run_id), agent);
-  std::vector<RunningAgent> out;
-  for (auto& [id, agent] : by_job) out.push_back(std::move(agent));
-  return out;
 }
 
 // The newest ones, and older ones that go on as far as their record says.

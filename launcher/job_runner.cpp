@@ -17,6 +17,7 @@
 #include "agent/process/exit_status.h"
 #include "agent/process/process_table.h"
 #include "agent/process/worker_env.h"
+#include "launcher/ended_job.h"
 #include "launcher/exit_codes.h"
 #include "launcher/jobs/event_tail.h"
 #include "launcher/jobs/job_process.h"
@@ -39,11 +40,6 @@ constexpr std::chrono::seconds kSayLate{10};      // that the last copy goes on
 constexpr std::chrono::milliseconds kFilesEvery{5};
 constexpr std::chrono::minutes kRecordLimit{1}, kHandOverLimit{60};  // at the end: a log may be large
 constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-
-MilliSeconds now_ms() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-}
 
 std::string host_of_record() {
   char name[256] = {};
@@ -86,7 +82,7 @@ class JobRun {
         events_file_(request_.record.path(
             (leader_ ? "events.jsonl" : "events-" + std::to_string(request_.node) + ".jsonl").c_str())),
         end_file_(request_.record.path(("end-" + std::to_string(request_.node) + ".json").c_str())),
-        status_(leader_ ? request_.record.status() : nlohmann::json(), now_ms()),
+        status_(leader_ ? request_.record.status() : nlohmann::json(), now_in_ms()),
         events_(events_file_),
         copier_(io_, leader_ ? request_.job.snapshot : SnapshotCopy{}, without_token(request_.environment)),
         writer_(request_.record, say),
@@ -137,7 +133,7 @@ class JobRun {
     const std::string sentence = "the snapshot was not fetched: the command " + problem +
                                  ". If there is none yet, let the command exit with 0, or pass --set snapshot.fetch=.";
     say(sentence);
-    status_.on_end(exit_code_, {{"message", sentence}}, now_ms());
+    status_.on_end(exit_code_, {{"message", sentence}}, now_in_ms());
     write_record();
     await_files();
   }
@@ -146,6 +142,7 @@ class JobRun {
     std::error_code ignored;
     fs::remove(end_file_, ignored);
     request_.environment["DDPRUN_END_FILE"] = end_file_;
+    request_.environment[kHasRecordVariable] = "1";
     std::vector<std::string> variables = agent::merged(request_.environment, {});
     std::vector<std::string> argv{"ddprun", "--config", request_.record.path("ddprun.toml"), "--event-log-handler",
                                   "file:" + events_file_.string()};
@@ -201,7 +198,7 @@ class JobRun {
   void stored(const std::string& problem) {
     if (!problem.empty() && problem != told_problem_) say("the snapshot was not stored: the command " + problem + ".");
     told_problem_ = problem;
-    status_.on_copy(problem.empty(), problem, now_ms());
+    status_.on_copy(problem.empty(), problem, now_in_ms());
     write_record();
   }
 
@@ -225,7 +222,7 @@ class JobRun {
 
   void finish() {
     const auto end = nlohmann::json::parse(agent_end(), nullptr, false);
-    status_.on_end(exit_code_, end.is_discarded() ? nlohmann::json() : end, now_ms());
+    status_.on_end(exit_code_, end.is_discarded() ? nlohmann::json() : end, now_in_ms());
     std::error_code ignored;
     fs::remove(end_file_, ignored);
     write_record();
@@ -249,7 +246,7 @@ class JobRun {
   }
 
   RecordContent content() const {
-    nlohmann::json status = status_.to_json(now_ms());
+    nlohmann::json status = status_.to_json(now_in_ms());
     status["name"] = request_.job.name;
     status["host"] = host_of_record();
     status["pid"] = getpid();
@@ -281,7 +278,7 @@ class JobRun {
     if (has_ended_ && (number == SIGINT || number == SIGTERM)) return stop_copies(number);
     if (has_ended_ || exit_code_ != 0 || number == SIGUSR1 || number == SIGUSR2) return;
     exit_code_ = number == SIGTERM ? static_cast<int>(kRequeue) : kInterrupted + number;  // nothing has begun
-    status_.on_end(exit_code_, {{"message", "stopped while the snapshot was fetched."}}, now_ms());
+    status_.on_end(exit_code_, {{"message", "stopped while the snapshot was fetched."}}, now_in_ms());
     write_record();
     copier_.stop("was stopped by " + agent::signal_name(number));
   }

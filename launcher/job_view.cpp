@@ -11,6 +11,7 @@
 #include "launcher/view/key_lines.h"
 #include "launcher/view/status_text.h"
 #include "launcher/view/table.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -28,6 +29,13 @@ std::string text_at(const json& from, const char* key) {
 
 std::int64_t number_at(const json& from, const char* key) {
   return from.is_object() && from.contains(key) && from[key].is_number() ? from[key].get<std::int64_t>() : 0;
+}
+
+std::string words_at(const json& from, const char* key, std::string (*shown)(const std::string& word)) {
+  std::string out;
+  const json words = from.is_object() ? from.value(key, json::array()) : json::array();
+  for (const json& word : words) out += (out.empty() ? "" : " ") + shown(word.get<std::string>());
+  return out;
 }
 
 std::string time_text(std::int64_t ms) {
@@ -179,10 +187,11 @@ std::string describe_text(const JobFacts& facts) {
   lines.add("snapshot stored", time_text(number_at(status, "snapshot_stored")));
   lines.add("file", text_at(facts.submitted, "file"));
   lines.add("source folder", text_at(facts.submitted, "source_dir"));
-  std::string program;
-  const json words = facts.submitted.is_object() ? facts.submitted.value("program", json::array()) : json::array();
-  for (const json& word : words) program += (program.empty() ? "" : " ") + word.get<std::string>();
-  lines.add("program", program);
+  lines.add("program", words_at(facts.submitted, "program", [](const std::string& word) { return word; }));
+  lines.add("command", words_at(facts.submitted, "command", shell_word));
+  lines.add("run id", text_at(facts.submitted, "run_id"));
+  lines.add("events", text_at(facts.submitted, "event_log"));
+  lines.add("logs", text_at(facts.submitted, "log_folder"));
   lines.add("record", text_at(facts.submitted, "record"));
   return lines.take();
 }

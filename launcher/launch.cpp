@@ -255,7 +255,7 @@ std::string dry_run(const Config& config, const Machine& machine) {
   return python + dry_run_text(plan_of(options, host.environment));
 }
 
-agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_pidfd, bool prints_end) {
+agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_pidfd, const Start& start) {
   hide_memory(config);
   const std::string run_id = run_id_of(config);
   HostInfo host = host_info(config, machine);
@@ -273,14 +273,17 @@ agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_pi
   }
   options.command.job.cookie = to_string(agent::own_cookie(run_id));
   options.keeper_pidfd = keeper_pidfd;
-  options.prints_end = prints_end;
+  options.prints_end = start.prints_end;
   if (!config.preemption_probe.empty())
     options.probe = agent::probe_target(config.preemption_probe,
                                         [](const std::string& path) { return is_program(kind_of_file(path)); });
   raise_file_limit();
   rendezvous::RoundPolicy policy = round_policy(config);
   policy.earlier_starts = open_state(config, options);
-  return end_of(agent::Agent(std::move(options), policy).run(), config);
+  const agent::JobResult result = agent::Agent(std::move(options), policy).run();
+  agent::JobEnd end = end_of(result, config);
+  if (is_first_node(config, result.seat)) keep_record(start, config, run_id, result.seat, end);
+  return end;
 }
 
 }  // namespace ddprun::launcher

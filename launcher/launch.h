@@ -4,6 +4,7 @@
 
 #include "agent/logs/job_end.h"
 #include "launcher/config.h"
+#include "launcher/ended_job.h"
 
 namespace ddprun::launcher {
 
@@ -16,8 +17,7 @@ std::string interpreter_here();
 // Describes what launch() would start. Starts nothing and creates no folder. Throws UsageError.
 std::string dry_run(const Config& config, const Machine& machine);
 
-// Runs the job. `keeper_pidfd` is from continue_under_keeper(). `prints_end`: how it ended is printed on stderr, too.
-// Throws Error.
-agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_pidfd, bool prints_end);
+// Runs the job, and keeps a record of it. `keeper_pidfd` is from continue_under_keeper(). Throws Error.
+agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_pidfd, const Start& start);
 
 }  // namespace ddprun::launcher

@@ -14,6 +14,7 @@
 #include "launcher/cli.h"
 #include "launcher/ctl_command.h"
 #include "launcher/end_file.h"
+#include "launcher/ended_job.h"
 #include "launcher/exit_codes.h"
 #include "launcher/host_launch.h"
 #include "launcher/inputs.h"
@@ -50,10 +51,10 @@ agent::JobEnd print(const std::string& text) {
   return {};
 }
 
-agent::JobEnd run(const std::vector<std::string>& arguments, int keeper_pidfd, bool prints_end) {
+agent::JobEnd run(const Start& start, int keeper_pidfd) {
   Inputs inputs = process_inputs();
   wipe_token_variable();
-  CommandLine line = read_command_line(arguments, inputs);
+  CommandLine line = read_command_line(start.words, inputs);
   if (const auto token = inputs.environment.find(rendezvous::kTokenVariable); token != inputs.environment.end())
     rendezvous::wipe(token->second);
   if (!line.answer.empty()) return print(line.answer);
@@ -61,23 +62,23 @@ agent::JobEnd run(const std::vector<std::string>& arguments, int keeper_pidfd, b
   const Machine machine = this_machine();
   for (std::string& sentence : problems(config, machine, line.mistakes)) line.mistakes.push_back(std::move(sentence));
   print_sentences(line.warnings);
-  if (!line.mistakes.empty()) return complain(line.mistakes, kUsage, prints_end);
+  if (!line.mistakes.empty()) return complain(line.mistakes, kUsage, start.prints_end);
   if (config.print_config) return print(print_config(config, visible(interpreter_here())));
   if (config.dry_run && !config.hosts.empty()) return print(visible_lines(dry_run_on_hosts(config, inputs)));
   if (config.dry_run) return print(visible_lines(dry_run(config, machine)));
   if (config.verbose) print_text(stderr, print_changed_config(config, visible(interpreter_here())));
-  if (!config.hosts.empty()) return launch_on_hosts(config, inputs, keeper_pidfd, prints_end);
-  return launch(config, machine, keeper_pidfd, prints_end);
+  if (!config.hosts.empty()) return launch_on_hosts(config, inputs, keeper_pidfd, start);
+  return launch(config, machine, keeper_pidfd, start);
 }
 
-agent::JobEnd run_under_keeper(const std::vector<std::string>& arguments, bool prints_end) try {
-  return run(arguments, agent::continue_under_keeper(wipe_token_variable), prints_end);
+agent::JobEnd run_under_keeper(const Start& start) try {
+  return run(start, agent::continue_under_keeper(wipe_token_variable));
 } catch (const UsageError& error) {
-  return complain({error.what()}, kUsage, prints_end);
+  return complain({error.what()}, kUsage, start.prints_end);
 } catch (const Error& error) {
-  return complain({error.what()}, kRendezvousImpossible, prints_end);
+  return complain({error.what()}, kRendezvousImpossible, start.prints_end);
 } catch (const std::exception& error) {
-  return complain({error.what()}, kInternalError, prints_end);
+  return complain({error.what()}, kInternalError, start.prints_end);
 }
 
 // `ddprun status` and the like; empty: the words are a job to start.
@@ -104,7 +105,9 @@ int main(int argc, char** argv) {
     return ddprun::launcher::run_as_host_node();
   const std::string end_file = ddprun::launcher::take_end_file_variable();
   const bool prints_end = !ddprun::launcher::take_starter_variable();
-  const ddprun::agent::JobEnd end = ddprun::launcher::run_under_keeper({argv + 1, argv + argc}, prints_end);
+  const bool keeps_record = ddprun::launcher::take_record_variable();
+  const ddprun::agent::JobEnd end = ddprun::launcher::run_under_keeper(
+      {{argv + 1, argv + argc}, ddprun::launcher::now_in_ms(), prints_end, keeps_record});
   ddprun::launcher::write_end_file(end_file, end);
   if (ddprun::agent::FileThread::any_left()) {
     std::fflush(stdout);

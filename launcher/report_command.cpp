@@ -13,7 +13,9 @@
 #include "agent/http/page/page.h"
 #include "agent/process/regular_file.h"
 #include "launcher/exit_codes.h"
+#include "launcher/inputs.h"
 #include "launcher/job_submission.h"
+#include "launcher/jobs/job_record.h"
 #include "launcher/report/event_reader.h"
 #include "launcher/report/job_report.h"
 #include "launcher/report/report_text.h"
@@ -70,6 +72,24 @@ std::string listed(const std::vector<std::string>& jobs) {
   return jobs.size() > kJobsNamedMax ? out + " and others" : out;
 }
 
+// For a job instead of a file, which goes before it: the file of its events, and its run id. A sentence: there is none.
+std::string find_events(Request& request) {
+  std::error_code failed;
+  const auto environment = own_environment();
+  if (std::filesystem::exists(request.file, failed) || !has_records_folder(environment)) return "";
+  const auto found = find_record(records_folder(environment), request.file);
+  const auto* record = std::get_if<JobRecord>(&found);
+  if (!record) return "";
+  request.file = record->path("events.jsonl");
+  if (!is_plain(*record)) return "";
+  const nlohmann::json submitted = record->submitted();
+  request.file = submitted.is_object() ? submitted.value("event_log", "") : "";
+  if (request.file.empty())
+    return record->id() + " has kept no events. Start such a job with --event-log-handler file:EVENTS.";
+  if (request.run_id.empty()) request.run_id = submitted.value("run_id", "");
+  return "";
+}
+
 // Why it cannot be written; empty: it can, as far as its name says.
 std::string refusal_of_page(const Request& request) {
   const std::filesystem::path page(request.page), folder = page.parent_path();
@@ -102,11 +122,12 @@ int write_page(const std::string& file, const JobReport& report) {
 }  // namespace
 
 std::string report_help() {
-  return "usage: ddprun report EVENTS [options]\n"
+  return "usage: ddprun report EVENTS|JOB [options]\n"
          "Prints where the time of a job went, and what each of its rounds has cost.\n"
          "\n"
          "  EVENTS                   the file that --event-log-handler file:EVENTS has\n"
          "                           written, of one agent or of all\n"
+         "  JOB                      a job of ddprun list\n"
          "  -o, --output FILE.html   draws it as a page for browsers, in one file, which\n"
          "                           is replaced if it is there\n"
          "  --run-id ID              the job, if the file has several\n"
@@ -116,7 +137,7 @@ std::string report_help() {
 }
 
 int report_events(const std::vector<std::string>& words) {
-  const auto request = request_of(words);
+  auto request = request_of(words);
   if (!request) {
     const bool help = !words.empty() && (words.front() == "--help" || words.front() == "-h");
     print_text(help ? stdout : stderr, report_help());
@@ -124,6 +145,7 @@ int report_events(const std::vector<std::string>& words) {
   }
   if (!request->mistake.empty()) return complain(request->mistake);
   if (const std::string refusal = refusal_of_page(*request); !refusal.empty()) return complain(refusal);
+  if (const std::string none = find_events(*request); !none.empty()) return complain(none);
   std::ifstream in(request->file, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   if (!in.is_open() || in.bad()) return complain("cannot read '" + request->file + "': " + std::strerror(errno) + ".");

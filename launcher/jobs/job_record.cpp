@@ -76,12 +76,43 @@ std::optional<std::string> wrong_in(const json& content, const Kinds& kinds, con
   return {};
 }
 
+using DatedRecords = std::vector<std::pair<fs::file_time_type, JobRecord>>;
+
+DatedRecords records_in(const fs::path& folder) {
+  DatedRecords out;
+  std::error_code ended, failed;
+  for (fs::directory_iterator entry(folder, ended); !ended && entry != fs::directory_iterator();
+       entry.increment(ended)) {
+    const auto when = fs::last_write_time(entry->path() / "submitted.json", failed);
+    const bool none = failed == std::errc::no_such_file_or_directory || failed == std::errc::not_a_directory;
+    if (!none) out.emplace_back(failed ? fs::file_time_type::min() : when, JobRecord(entry->path()));
+  }
+  return out;
+}
+
+// A job that was started without a file has, while it runs, no name but its run id.
+bool has_run_id(const JobRecord& record, const std::string& begin) {
+  if (!is_plain(record)) return false;
+  const json submitted = record.submitted();
+  return submitted.is_object() && submitted.value("run_id", "").starts_with(begin);
+}
+
+// The first of them in which there is any: names of jobs in files go before those of other jobs.
+std::vector<JobRecord> first_filled(std::initializer_list<std::vector<JobRecord>> all) {
+  for (const auto& one : all)
+    if (!one.empty()) return one;
+  return {};
+}
+
 }  // namespace
 
+bool is_plain(const JobRecord& record) { return record.folder().parent_path().filename() == kPlainFolder; }
+
 std::optional<std::string> wrong_submitted(const json& content) {
-  static const Kinds kAll{{"place", kPlace},     {"at", kNumber},       {"file", kText},     {"folder", kText},
-                          {"overrides", kTexts}, {"arguments", kTexts}, {"tags", kTexts},    {"source_dir", kText},
-                          {"program", kTexts},   {"record", kText},     {"place_id", kText}, {"unclear", kText}};
+  static const Kinds kAll{{"place", kPlace},     {"at", kNumber},       {"file", kText},      {"folder", kText},
+                          {"overrides", kTexts}, {"arguments", kTexts}, {"tags", kTexts},     {"source_dir", kText},
+                          {"program", kTexts},   {"record", kText},     {"place_id", kText},  {"unclear", kText},
+                          {"command", kTexts},   {"run_id", kText},     {"event_log", kText}, {"log_folder", kText}};
   static const Kinds kKubernetes{{"name", kText}, {"namespace", kText}, {"jobset", kTruth}};
   if (auto wrong = wrong_in(content, kAll, "it")) return wrong;
   return content.contains("kubernetes") ? wrong_in(content["kubernetes"], kKubernetes, "its kubernetes") : std::nullopt;
@@ -141,6 +172,11 @@ void JobRecord::write_text(const char* file, const std::string& text) const {
                 "The job's record needs a folder with room: XDG_STATE_HOME names another one.");
 }
 
+bool has_records_folder(const std::map<std::string, std::string>& environment) {
+  return fs::path(variable(environment, "XDG_STATE_HOME")).is_absolute() ||
+         fs::path(variable(environment, "HOME")).is_absolute();
+}
+
 fs::path records_folder(const std::map<std::string, std::string>& environment) {
   const std::string state = variable(environment, "XDG_STATE_HOME"), home = variable(environment, "HOME");
   if (fs::path(state).is_absolute()) return fs::path(state) / "ddprun/jobs";
@@ -162,14 +198,9 @@ JobRecord make_record(const fs::path& records, const std::string& job_name) {
 }
 
 std::vector<JobRecord> all_records(const fs::path& records) {
-  std::vector<std::pair<fs::file_time_type, JobRecord>> dated;
-  std::error_code ended, failed;
-  for (fs::directory_iterator entry(records, ended); !ended && entry != fs::directory_iterator();
-       entry.increment(ended)) {
-    const auto when = fs::last_write_time(entry->path() / "submitted.json", failed);
-    const bool none = failed == std::errc::no_such_file_or_directory || failed == std::errc::not_a_directory;
-    if (!none) dated.emplace_back(failed ? fs::file_time_type::min() : when, JobRecord(entry->path()));
-  }
+  DatedRecords dated = records_in(records);
+  for (auto& plain : records_in(records / kPlainFolder))
+    if (!plain.second.id().starts_with('.')) dated.push_back(std::move(plain));
   std::stable_sort(dated.begin(), dated.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<JobRecord> out;
   for (auto& [when, record] : dated) out.push_back(std::move(record));
@@ -180,13 +211,14 @@ std::variant<JobRecord, std::string> find_record(const fs::path& records, const 
   const std::size_t colon = words.find("://");
   const std::string id = colon == std::string::npos ? words : words.substr(colon + 3);
   const std::vector<JobRecord> all = all_records(records);
-  std::vector<JobRecord> named, begun;
+  std::vector<JobRecord> named, named_plain, begun, by_run_id;
   for (const JobRecord& record : all) {
     if (record.id() == id) return record;
-    if (job_name_in(record.id()) == id) named.push_back(record);
+    if (job_name_in(record.id()) == id) (is_plain(record) ? named_plain : named).push_back(record);
     if (record.id().starts_with(id)) begun.push_back(record);
+    if (has_run_id(record, id)) by_run_id.push_back(record);
   }
-  const std::vector<JobRecord>& found = named.empty() ? begun : named;
+  const std::vector<JobRecord> found = first_filled({named, named_plain, begun, by_run_id});
   if (found.size() == 1) return found.front();
   if (found.size() > 1) return "several jobs are called " + visible(id) + ": " + shown(found) + ".";
   return all.empty() ? "no job has been run or submitted here."

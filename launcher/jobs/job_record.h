@@ -8,6 +8,7 @@
 //     events.jsonl      docs/events.md; of other nodes events-N.jsonl
 //     result.json       the metrics: last, least and largest value of each
 //     log               output of all ranks
+// A job that was started without a file has less of it, jobs/plain/<id>: plain_record.h.
 // <id> is the job's name, a dash and 6 characters of [0-9a-z], unique among the records.
 #pragma once
 #include <filesystem>
@@ -57,16 +58,22 @@ class JobRecord {
   std::filesystem::path folder_;
 };
 
+constexpr const char* kPlainFolder = "plain";  // in the folder of all records
+// Whether its job was started without a file.
+bool is_plain(const JobRecord& record);
+
 // What is wrong with it: "it is no JSON object", "its 'at' is no whole number".
 std::optional<std::string> wrong_submitted(const nlohmann::json& content);
 std::optional<std::string> wrong_status(const nlohmann::json& content);
 
-// The folder of all records of this user.
+// The folder of all records of this user. Throws UsageError where the environment names none.
+bool has_records_folder(const std::map<std::string, std::string>& environment);
 std::filesystem::path records_folder(const std::map<std::string, std::string>& environment);
 // Makes a record with a new id. Throws Error.
 JobRecord make_record(const std::filesystem::path& records, const std::string& job_name);
 std::vector<JobRecord> all_records(const std::filesystem::path& records);  // the newest first
-// The record that a handle, an id, a name or the beginning of one of them means, or a sentence why there is none.
+// The record that a handle, an id, a name, the beginning of one of them, or a plain job's run id means, or a sentence
+// why there is none.
 std::variant<JobRecord, std::string> find_record(const std::filesystem::path& records, const std::string& words);
 
 }  // namespace ddprun::launcher

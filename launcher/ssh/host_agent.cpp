@@ -53,7 +53,7 @@ std::filesystem::path folder_for_end_file() {
 
 // Options of ddprun come by its command line only.
 bool is_for_agents(const std::string& variable) {
-  for (const char* own : {"PET_", "DDPRUN_TOKEN=", "DDPRUN_STARTED_BY=", "DDPRUN_END_FILE="})
+  for (const char* own : {"PET_", "DDPRUN_TOKEN=", "DDPRUN_STARTED_BY=", "DDPRUN_END_FILE=", "DDPRUN_HAS_RECORD="})
     if (variable.starts_with(own)) return false;
   return true;
 }
@@ -64,6 +64,7 @@ std::vector<std::string> environment_for_agent(const std::string& token, const s
     if (is_for_agents(*entry)) out.emplace_back(*entry);
   out.push_back("DDPRUN_STARTED_BY=" + std::to_string(getpid()));
   out.push_back("DDPRUN_END_FILE=" + end_file);
+  out.push_back("DDPRUN_HAS_RECORD=1");  // the head keeps it
   if (!token.empty()) out.push_back(std::string(rendezvous::kTokenVariable) + "=" + token);
   return out;
 }

@@ -37,9 +37,9 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr std::size_t kQueuedUpMax = std::size_t{1} << 20;
-constexpr std::chrono::seconds kEndSlack{5};            // from the end of the grace period to SIGKILL
-constexpr std::chrono::seconds kLastWordsLimit{5};      // to be read by the other side
-constexpr int kFirstPort = 20'000, kLastPort = 29'999;  // below those that the kernel gives to clients
+constexpr std::chrono::seconds kEndSlack{5};                    // from the end of the grace period to SIGKILL
+constexpr std::chrono::seconds kLastWordsLimit{5};              // to be read by the other side
+constexpr int kFirstHostPort = 20'000, kLastHostPort = 29'999;  // below those that the kernel gives to clients
 constexpr int kPortAttempts = 50;
 
 std::string node_variable(const char* name) {
@@ -64,7 +64,7 @@ bool port_is_free(int port) {
 
 int free_port_here() {
   std::random_device random;
-  std::uniform_int_distribution<int> ports(kFirstPort, kLastPort);
+  std::uniform_int_distribution<int> ports(kFirstHostPort, kLastHostPort);
   for (int attempt = 0; attempt < kPortAttempts; ++attempt)
     if (const int port = ports(random); port_is_free(port)) return port;
   return 0;

@@ -1,11 +1,13 @@
 """What the benches share: where the programs are, sides that take turns, and how a command's time and memory are taken."""
 import json
+import os
 import pathlib
 import resource
 import subprocess
 import sys
 import tempfile
 
+os.environ.setdefault("XDG_STATE_HOME", "/dev/null")  # no job leaves a record in the home of who runs a bench
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/support"))
 from free_port import free_port  # noqa: E402, F401  (the benches take it from here)

@@ -139,6 +139,63 @@ TEST_CASE("a submitted job goes on without its shell, log -f follows it, cancel 
   CHECK(has(desk.ddprun({"cancel", handle}).err, "has ended: stopped."));
 }
 
+TEST_CASE("a job without a file is listed, described and cancelled while it runs and after its end", "[jobs][fast]") {
+  const Desk desk("program = ['true']\n");
+  CHECK(desk.ddprun({"--bogus", "true"}) == exited(2));
+  CHECK(desk.ddprun({"--dry-run", "true"}) == exited(0));
+  CHECK(desk.ddprun({"./no-such-program"}) == exited(2));
+  CHECK_FALSE(fs::exists(desk / "state"));
+  CHECK(desk.ddprun({"--max-restarts=0", "sh", "-c", "echo gone wrong >&2; exit 7"}) == exited(1));
+  const json failed = desk.facts();
+  CHECK(failed["state"] == "failed");
+  CHECK(failed["first_failure"]["exit_code"] == 7);
+  CHECK_THAT(failed["reason"].get<std::string>(), Contains("rank 0 exited with code 7.") && Contains("gone wrong"));
+  CHECK(failed["submitted"]["command"] ==
+        json({"ddprun", "--max-restarts=0", "sh", "-c", "echo gone wrong >&2; exit 7"}));
+
+  const std::string run_id = "plain" + std::to_string(getpid());  // other tests have jobs, too
+  Command job(
+      job_of({"--rdzv-id=" + run_id, "--log-dir=logs", "--event-log-handler=file:events.jsonl", "sh", "-c", kWaits}),
+      desk.options());
+  job.wait_for_output("up 0", kLimit);
+  const std::string list = desk.ddprun({"list"}).out;
+  CHECK_THAT(list, Matches("JOB [\\s\\S]*\n" + run_id + " +running [\\s\\S]*\nhere://sh-[^\n]* failed [^\n]*\n"));
+  CHECK(json::parse(desk.ddprun({"describe", run_id, "--json"}).out)["state"] == "running");
+  CHECK(has(desk.ddprun({"log", run_id}).err, "ddprun log: " + run_id + " keeps no log: "));
+  CHECK(has(desk.ddprun({"cancel"}).err, " has ended: failed."));  // without a name only a job of a file is meant
+  CHECK(desk.ddprun({"cancel", run_id}) == exited(0));
+  CHECK(job.wait_exit(kLimit) == exited(143));
+
+  CHECK(has(desk.ddprun({"cancel", run_id}).err, " has ended: preempted."));
+  const Ended log = desk.ddprun({"log", run_id});
+  CHECK(log == exited(2));
+  CHECK_THAT(log.err, Contains(" has its output in the files below " + (desk / ("logs/" + run_id)).string() + "."));
+  CHECK(has(desk.ddprun({"report", run_id}).out, "job " + run_id));
+  CHECK_THAT(desk.ddprun({"report", failed["id"]}).err, Contains(" has kept no events. ") && Contains("file:EVENTS"));
+}
+
+TEST_CASE("who keeps a record of its own, or is a worker of another job, leaves none of a plain job", "[jobs]") {
+  const Desk desk("program = ['true']\n");
+  CHECK(desk.ddprun({"run", "job.toml"}) == exited(0));
+  CHECK(desk.ddprun({"sh", "-c", "\"$0\" true && [ -z \"$DDPRUN_HAS_RECORD\" ]", kDdprun}) == exited(0));
+  std::vector<bool> plain;
+  for (const json& job : json::parse(desk.ddprun({"list", "--json"}).out))
+    if (job.contains("submitted")) plain.push_back(job["submitted"].contains("command"));  // no other test's job
+  CHECK(plain == std::vector<bool>{true, false});
+}
+
+TEST_CASE("a job ends as without a record where none can be kept", "[jobs]") {
+  const Desk desk("");
+  for (const CommandOptions& options :
+       {CommandOptions{.env = {{"XDG_STATE_HOME", std::nullopt}, {"HOME", std::nullopt}}},
+        CommandOptions{.env = {{"XDG_STATE_HOME", std::nullopt}, {"HOME", "/proc"}}},
+        CommandOptions{.env = {{"XDG_STATE_HOME", desk / "job.toml"}}}}) {
+    const Ended ended = run(job_of({"true"}), kLimit, options);
+    CHECK(ended == exited(0));
+    CHECK(ended.err.empty());
+  }
+}
+
 TEST_CASE("without a name nothing is cancelled while several jobs go on", "[jobs]") {
   const Desk desk(shell_job_file("trap 'exit 0' TERM; " + kWaits));
   Command first(job_of({"submit", "job.toml"}), desk.options());  // keep the jobs for the test's end

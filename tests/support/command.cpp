@@ -33,6 +33,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kMarkName = "DDPRUN_TEST_MARK";
+constexpr const char* kStateVariable = "XDG_STATE_HOME";  // where jobs leave records: not in the home of who runs tests
 constexpr int kPipeBytes = 1 << 20;
 
 int checked(int result, const char* what) {
@@ -76,11 +77,13 @@ int open_terminal(std::string& name) {
 
 std::vector<std::string> environment_with(const CommandOptions& options, const std::string& mark) {
   std::vector<std::string> result;
+  const bool has_home = options.env.count("HOME") || options.env.count(kStateVariable);
   for (char** entry = environ; *entry; ++entry) {
     const std::string text = *entry;
     const std::string name = text.substr(0, text.find('='));
-    if (name != kMarkName && !options.env.count(name)) result.push_back(text);
+    if (name != kMarkName && name != kStateVariable && !options.env.count(name)) result.push_back(text);
   }
+  if (!has_home) result.push_back(std::string(kStateVariable) + "=/dev/null");
   for (const auto& [name, value] : options.env)
     if (value) result.push_back(name + "=" + *value);
   result.push_back(std::string(kMarkName) + "=" + mark);

@@ -39,7 +39,8 @@ struct Process {
 std::ostream& operator<<(std::ostream& to, const Process& process);
 
 struct CommandOptions {
-  std::map<std::string, std::optional<std::string>> env = {};  // added to ours; nullopt removes a variable
+  // Added to ours; nullopt removes a variable. Without a HOME or XDG_STATE_HOME of its own a job leaves no record.
+  std::map<std::string, std::optional<std::string>> env = {};
   std::filesystem::path cwd = {};                              // empty: ours
   std::string input = {};                                      // content of stdin
   bool terminal = false;  // stdin, stdout and stderr are one new terminal, 80 x 24, whose output is all in out()
