@@ -41,8 +41,8 @@ std::ostream& operator<<(std::ostream& to, const Process& process);
 struct CommandOptions {
   // Added to ours; nullopt removes a variable. Without a HOME or XDG_STATE_HOME of its own a job leaves no record.
   std::map<std::string, std::optional<std::string>> env = {};
-  std::filesystem::path cwd = {};                              // empty: ours
-  std::string input = {};                                      // content of stdin
+  std::filesystem::path cwd = {};  // empty: ours
+  std::string input = {};          // content of stdin
   bool terminal = false;  // stdin, stdout and stderr are one new terminal, 80 x 24, whose output is all in out()
 };
 
