@@ -33,7 +33,7 @@ std::set<int> signals_of(std::set<int> ending) {
 }
 
 ProgressOptions progress_options(const JobHeadOptions& options) {
-  ProgressOptions out{{}, options.least};
+  ProgressOptions out{{}, options.least, options.order.ssh};
   for (const JobHost& host : options.order.hosts) out.names.push_back(host.name);
   return out;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "launcher/ssh/ssh_command.h"
 #include "rendezvous/base/overloaded.h"
 #include "rendezvous/base/spelling.h"
 
@@ -15,9 +16,9 @@ constexpr int kUsageCode = 2, kUnavailableCode = 69, kInternalCode = 70, kRequeu
 // An agent that ended with one of them has not begun: the others would wait for it.
 bool is_refusal(int code) { return code == kUsageCode || code == kUnavailableCode || code == kInternalCode; }
 
-std::string no_answer(const std::string& host) {
-  return "cannot reach " + host + ": no answer for " + std::to_string(kAnswerLimit.count()) +
-         " s. Try: ssh -o BatchMode=yes " + host + " true";
+std::string no_answer(const std::vector<std::string>& ssh, const std::string& host) {
+  return "cannot reach " + host + ": no answer for " + std::to_string(kAnswerLimit.count()) + " s. " +
+         try_reaching(ssh, host);
 }
 
 std::string with_full_stop(const std::string& text) { return text.ends_with('.') ? text : text + "."; }
@@ -154,7 +155,7 @@ JobProgress::Actions JobProgress::on_time(TimePoint now) {
   if (now >= begun_ + kAnswerLimit) {
     for (int index = 0; index < hosts(); ++index)
       if (!ready_.contains(index) && !refused_.contains(index))
-        refused_[index] = {index, no_answer(name(index)), false};
+        refused_[index] = {index, no_answer(options_.ssh, name(index)), false};
     return start_or_refuse(now);
   }
   Actions actions = start_or_refuse(now);

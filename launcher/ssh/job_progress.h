@@ -19,8 +19,9 @@ constexpr std::chrono::seconds kRefusalLimit{5};  // after which a refusal is to
 constexpr std::chrono::seconds kAnswerLimit{30};  // a login may be slow
 
 struct ProgressOptions {
-  std::vector<std::string> names = {};  // by index
-  int least = 1;                        // hosts that the job needs
+  std::vector<std::string> names = {};     // by index
+  int least = 1;                           // hosts that the job needs
+  std::vector<std::string> ssh = {"ssh"};  // --ssh
 };
 
 struct PrintSentence {

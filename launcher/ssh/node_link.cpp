@@ -112,7 +112,7 @@ void NodeLink::limit_connecting() {
   connect_.expires_after(kConnectLimit);
   connect_.async_wait([this](const asio::error_code& cancelled) {
     if (cancelled || closed_ || ended_ || greeting_.greeting() || !is_connecting(pid_)) return;
-    refuse_first(not_answering(host()));
+    refuse_first(not_answering(order_.ssh, host()));
     lose("");
   });
 }
@@ -274,7 +274,7 @@ void NodeLink::refuse_first(const std::string& why) {
 void NodeLink::over(const std::string& why) {
   if (refused_) return;
   if (!greeting_.greeting() && ended_)
-    return refuse_first(ssh_failure({host(), order_.ddprun, version_, status_, last_words_.lines()}));
+    return refuse_first(ssh_failure({order_.ssh, host(), order_.ddprun, version_, status_, last_words_.lines()}));
   for (const JobHost& one : order_.hosts) {
     HostState& state = hosts_.at(one.index);
     if (std::exchange(state, HostState::over) != HostState::over) listener_.on_message(HostLost{one.index, why});

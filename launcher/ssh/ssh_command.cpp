@@ -40,8 +40,8 @@ std::string last_said(const std::vector<std::string>& lines) {
   return {};
 }
 
-std::string cannot_reach(const std::string& host, const std::string& why) {
-  return "cannot reach " + host + " by ssh: " + why + ". Try: ssh -o BatchMode=yes " + host + " true";
+std::string cannot_reach(const std::vector<std::string>& ssh, const std::string& host, const std::string& why) {
+  return "cannot reach " + host + " by ssh: " + why + ". " + try_reaching(ssh, host);
 }
 
 std::string said(const SshEnd& end) {
@@ -91,23 +91,32 @@ std::string pasted(const std::vector<std::string>& command) {
   return out;
 }
 
+std::string try_reaching(const std::vector<std::string>& ssh, const std::string& host) {
+  std::vector<std::string> words = ssh;
+  words.insert(words.end(), {"-o", "BatchMode=yes", host, "true"});
+  return "Try: " + pasted(words);
+}
+
 bool is_this_machine(const std::string& host, const std::string& own_name) {
   return host == "localhost" || host == "127.0.0.1" || host == "::1" || host == own_name;
 }
 
 std::string ssh_failure(const SshEnd& end) {
   if (end.status.start_error)
-    return "cannot run ssh: it " + agent::in_words(end.status) +
-           ". Install openssh-client, or name the command by --ssh.";
+    return "cannot run " + end.ssh.front() + ": it " + agent::in_words(end.status) +
+           (end.ssh.front() == "ssh" ? ". Install openssh-client, or name the command by --ssh."
+                                     : ". --ssh names the command that reaches the hosts.");
   if (end.status.code == kNotFound)
     return "there is no ddprun on " + end.host + ": neither " + end.ddprun + " nor one in its PATH. Install ddprun " +
            end.version + " there, best at the same path.";
-  if (end.status.code == kSshFailed) return cannot_reach(end.host, said(end));
+  if (end.status.code == kSshFailed) return cannot_reach(end.ssh, end.host, said(end));
   return "ddprun does not start on " + end.host + ": " + said(end) + ". Install ddprun " + end.version +
          " there, best at the same path.";
 }
 
-std::string not_answering(const std::string& host) { return cannot_reach(host, "it does not answer"); }
+std::string not_answering(const std::vector<std::string>& ssh, const std::string& host) {
+  return cannot_reach(ssh, host, "it does not answer");
+}
 
 std::string connection_loss(const rendezvous::ExitStatus& status, const std::vector<std::string>& last_words) {
   const std::string last = status.code == kSshFailed ? last_said(last_words) : "";

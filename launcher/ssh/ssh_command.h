@@ -21,11 +21,15 @@ std::vector<std::string> ssh_command(const std::vector<std::string>& ssh, const 
 // The same for a shell.
 std::string pasted(const std::vector<std::string>& command);
 
+// "Try: ssh -p 2222 -o BatchMode=yes HOST true": the user's own command, to be pasted.
+std::string try_reaching(const std::vector<std::string>& ssh, const std::string& host);
+
 // Without ssh: on the machine of the one who asks.
 bool is_this_machine(const std::string& host, const std::string& own_name);
 
 // What somebody has to know of a command that ended before ddprun answered from the host.
 struct SshEnd {
+  std::vector<std::string> ssh = {};  // --ssh
   std::string host = {};
   std::string ddprun = {};   // the path tried first
   std::string version = {};  // our own
@@ -33,7 +37,7 @@ struct SshEnd {
   std::vector<std::string> last_words = {};  // of its stderr, oldest first
 };
 std::string ssh_failure(const SshEnd& end);
-std::string not_answering(const std::string& host);  // of one that was given up
+std::string not_answering(const std::vector<std::string>& ssh, const std::string& host);  // of one that was given up
 // Why a connection that worked has ended.
 std::string connection_loss(const rendezvous::ExitStatus& status, const std::vector<std::string>& last_words);
 

@@ -158,7 +158,8 @@ TEST_CASE("what keeps a host from taking part is said in one sentence", "[ssh]")
   }
   SECTION("an unknown host key") {
     refused({"--ssh", hosts.ssh() + " -o UserKnownHostsFile=/dev/null", "--hosts=host1", "true"}, 69,
-            {"cannot reach host1 by ssh: Host key verification failed"});
+            {"cannot reach host1 by ssh: Host key verification failed",
+             " -o UserKnownHostsFile=/dev/null -o BatchMode=yes host1 true"});
   }
   SECTION("an unknown name") {
     refused({"--hosts=nosuch", "true"}, 69, {"cannot reach nosuch by ssh: ", "Could not resolve hostname nosuch"});

@@ -124,12 +124,18 @@ TEST_CASE("the printed command of ssh can be pasted, and runs ddprun at its path
 }
 
 TEST_CASE("a failed ssh is explained by its own last words", "[ssh]") {
-  SshEnd end{
-      "b", "/opt/ddprun", "1.2", {.code = 255}, {"banner", "ssh: connect to host b port 22: Connection refused\r", ""}};
+  SshEnd end{{"ssh"}, "b",           "/opt/ddprun",
+             "1.2",   {.code = 255}, {"banner", "ssh: connect to host b port 22: Connection refused\r", ""}};
   CHECK(ssh_failure(end) ==
         "cannot reach b by ssh: ssh: connect to host b port 22: Connection refused. Try: ssh -o BatchMode=yes b true");
   end.last_words = {};
   CHECK_THAT(ssh_failure(end), Catch::Contains("it exited with code 255 and said nothing"));
+  end.ssh = {"ssh", "-p", "2222", "-i", "my key"};
+  end.host = "me@b";
+  CHECK_THAT(ssh_failure(end), EndsWith(". Try: ssh -p 2222 -i 'my key' -o BatchMode=yes me@b true"));
+  CHECK(not_answering(end.ssh, "b") ==
+        "cannot reach b by ssh: it does not answer. Try: ssh -p 2222 -i 'my key' -o BatchMode=yes b true");
+  end.host = "b";
   end.status = {.code = 127};
   CHECK_THAT(ssh_failure(end), Catch::Contains("no ddprun on b: neither /opt/ddprun nor one in its PATH"));
   end.status = {.code = 2};
@@ -137,7 +143,9 @@ TEST_CASE("a failed ssh is explained by its own last words", "[ssh]") {
   CHECK_THAT(ssh_failure(end),
              Catch::Contains("ddprun does not start on b: ddprun: cannot run ssh-node. Install ddprun 1.2"));
   end.status = {.start_error = 2};
-  CHECK_THAT(ssh_failure(end), Catch::Contains("cannot run ssh") && Catch::Contains("--ssh"));
+  CHECK_THAT(ssh_failure(end), Catch::Contains("cannot run ssh: ") && Catch::Contains("--ssh"));
+  end.ssh = {"./reach", "-x"};
+  CHECK_THAT(ssh_failure(end), Catch::Contains("cannot run ./reach: ") && Catch::Contains("--ssh"));
   CHECK(connection_loss({.code = 255}, {"client_loop: send disconnect: Broken pipe"}) ==
         "client_loop: send disconnect: Broken pipe");
   CHECK(connection_loss({.signal = 9}, {"words"}) == "ssh was killed by SIGKILL");
