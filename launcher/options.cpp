@@ -324,7 +324,7 @@ constexpr Option kOptions[] = {
     row(kHosts, "hostfile", "FILE", "the same, a host per line: HOST, HOST:4 or HOST slots=4", at<&Config::hostfile>(),
         {.completes = Completes::file,
          .synonyms = "host-file,machinefile,machine-file,hosts-file",
-         .more = "As for DeepSpeed, Open MPI and MPICH; '#' begins a comment."}),
+         .more = "As for Open MPI, MPICH, DeepSpeed, PBS and Slurm; '#' begins a comment."}),
     row(kHosts, "ssh", "COMMAND", "how to reach them, such as \"ssh -p 2222 -i KEY\"", custom<ssh>(),
         {.default_value = "ssh",
          .synonyms = "rsh,rsh-agent,launcher-agent,ssh-command,ssh-args",

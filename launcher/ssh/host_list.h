@@ -1,4 +1,5 @@
-// Reads the hosts of a job: --hosts "a:2,user@b:1", and host files of DeepSpeed, Open MPI and MPICH. Pure.
+// Reads the hosts of a job: --hosts "a:2,user@b:1", and host files as Open MPI, Hydra (MPICH, Intel MPI), DeepSpeed,
+// PBS and Slurm write them. Pure.
 #pragma once
 #include <optional>
 #include <string>
@@ -17,7 +18,7 @@ struct HostEntry {
   bool operator==(const HostEntry&) const = default;
 };
 
-// "a:2,b,user@[fd99::1]:4"; an empty text has no hosts.
+// "a:2,b,user@[fd99::1]:4", "node[01-04,7]:2" as Slurm writes it; an empty text has no hosts.
 settings::Read<std::vector<HostEntry>> read_host_list(const std::string& text);
 
 struct HostFile {
@@ -25,7 +26,9 @@ struct HostFile {
   std::vector<std::string> mistakes = {};  // "hosts:3: ..."; one sentence each
 };
 
-// A host per line: "a", "a:4", "a slots=4", "a slots=4 max_slots=8"; '#' begins a comment. `path` is for the sentences.
+// A line has a host or a list of them, and what Open MPI, DeepSpeed and Hydra have behind it: "a", "a:4",
+// "a slots=4 max_slots=8", "a:4 binding=user:0 user=me", "node[01-04]"; "^a" leaves a host out, '#' begins a comment.
+// Of a host on several lines each is a worker (PBS). `path` is for the sentences.
 HostFile read_host_file(const std::string& path, const std::string& text);
 
 }  // namespace ddprun::launcher

@@ -50,8 +50,8 @@ launcher/settings: rendezvous/base
 launcher/scheduler: launcher/settings rendezvous/base
 launcher/jobs: agent/process launcher/settings rendezvous/base
 launcher/jobs/places: launcher/jobs launcher/settings rendezvous/base
-launcher/ssh: agent/logs agent/process agent/round launcher/settings rendezvous/base rendezvous/coordination
-    rendezvous/peer
+launcher/ssh: agent/logs agent/process agent/round launcher/scheduler launcher/settings rendezvous/base
+    rendezvous/coordination rendezvous/peer
 launcher/report: rendezvous/base rendezvous/coordination
 launcher/chaos: launcher/settings launcher/view rendezvous/base rendezvous/coordination
 launcher: agent agent/diagnosis agent/hang agent/http agent/http/page agent/link agent/logs agent/machine
