@@ -29,7 +29,8 @@ bool take_record_variable();
 // Of a job on several nodes the first one keeps it, as they may share their users' folders. `seat`: this node's last
 // one.
 bool is_first_node(const Config& config, const std::optional<rendezvous::Seat>& seat);
-// It costs the job nothing where it cannot be kept, and at most a second where its folder does not answer.
+// It costs the job nothing where it cannot be kept, and some seconds where its folder does not answer: kKeepLimit, and
+// the keeper's wait for a process that the kernel holds.
 void keep_record(const Start& start, const Config& config, const std::string& run_id,
                  const std::optional<rendezvous::Seat>& seat, const agent::JobEnd& end);
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/e2e/programs.h"
+#include "tests/support/free_port.h"
 #include "tests/support/test.h"
 
 using nlohmann::json;
@@ -178,10 +179,27 @@ TEST_CASE("who keeps a record of its own, or is a worker of another job, leaves 
   const Desk desk("program = ['true']\n");
   CHECK(desk.ddprun({"run", "job.toml"}) == exited(0));
   CHECK(desk.ddprun({"sh", "-c", "\"$0\" true && [ -z \"$DDPRUN_HAS_RECORD\" ]", kDdprun}) == exited(0));
+  CHECK(desk.ddprun({"--hosts=localhost:2", "true"}) == exited(0));  // its agent leaves none
   std::vector<bool> plain;
   for (const json& job : json::parse(desk.ddprun({"list", "--json"}).out))
     if (job.contains("submitted")) plain.push_back(job["submitted"].contains("command"));  // no other test's job
-  CHECK(plain == std::vector<bool>{true, false});
+  CHECK(plain == std::vector<bool>{true, true, false});
+}
+
+TEST_CASE("of a plain job's nodes the first one leaves the record", "[jobs]") {
+  const Desk desk("");
+  const std::string port = std::to_string(free_port());
+  const auto node = [&](int rank) {
+    return job_of({"--nnodes=2", "--node-rank=" + std::to_string(rank), "--master-addr=127.0.0.1", "--max-restarts=0",
+                   "--master-port=" + port, "--rdzv-id=of two nodes", "sh", "-c", "[ $RANK = 0 ] || exit 3", "x"});
+  };
+  Command second(node(1), desk.options());
+  const Ended first = run(node(0), kLimit, desk.options());
+  CHECK(second.wait_exit(kLimit) == first);
+  const json job = desk.facts();
+  CHECK(job["nodes"] == 2);
+  CHECK_THAT(job["reason"].get<std::string>(), Contains("rank 1 (local rank 0) exited with code 3"));
+  CHECK(std::distance(fs::directory_iterator(desk / "state/ddprun/jobs/plain"), fs::directory_iterator()) == 1);
 }
 
 TEST_CASE("a job ends as without a record where none can be kept", "[jobs]") {
