@@ -163,12 +163,15 @@ std::string about_plain_log(const std::string& id, const std::string& log_folder
          "--log-dir DIR keeps it in files.";
 }
 
-// Without a name: the last one that has a log.
+// Without a name a job of a file goes before others, which have no log, and which nobody expects to be cancelled by it.
+JobRecord newest_of_file(const JobWords& words) {
+  for (const JobRecord& record : records_if_any())
+    if (!is_plain(record)) return record;
+  return record_named(words);
+}
+
 JobRecord record_for_log(const JobWords& words) {
-  if (words.handle.empty())
-    for (const JobRecord& record : records_if_any())
-      if (!is_plain(record)) return record;
-  if (words.handle.empty()) return record_named(words);
+  if (words.handle.empty()) return newest_of_file(words);
   const std::vector<RunningAgent> agents = own_agents();
   if (const RunningAgent* agent = plain_agent(agents, words.handle))
     throw JobRefused(about_plain_log(visible(agent->address.run_id), ""));
@@ -209,26 +212,32 @@ int cancel_plain(const RunningAgent& agent) {
   return kSuccess;
 }
 
-// Without a name only a job of a file is meant; to end one of several, it has to be named.
-std::string only_one_going() {
+// The newest ones, and older ones that go on as far as their record says.
+std::vector<JobFacts> jobs_to_list() {
   std::vector<JobFacts> jobs;
-  for (const JobRecord& record : records_if_any())
-    if (jobs.size() < kListed) jobs.push_back(recorded_facts(record));
+  for (const JobRecord& record : records_if_any()) {
+    JobFacts facts = recorded_facts(record);
+    if (jobs.size() < kListed || (jobs.size() < kAsked && is_current(facts))) jobs.push_back(std::move(facts));
+  }
+  return jobs;
+}
+
+// To end one of several, it has to be named.
+void refuse_if_several() {
+  std::vector<JobFacts> jobs = jobs_to_list();
   ask_places(jobs);  // of one that does not answer what its record says
   std::vector<std::string> going;
   for (const JobFacts& job : jobs)
     if (goes_on(job)) going.push_back(job.id);
   if (going.size() > 1)
     throw JobRefused("several jobs have not ended; name one of them: " + listed(going, "and") + ".");
-  return going.empty() ? "" : going.front();
 }
 
-int cancel(const JobWords& all_words) {
-  JobWords words = all_words;
-  if (words.handle.empty()) words.handle = only_one_going();
+int cancel(const JobWords& words) {
+  if (words.handle.empty()) refuse_if_several();
   const std::vector<RunningAgent> agents = own_agents();
   if (const RunningAgent* agent = plain_agent(agents, words.handle)) return cancel_plain(*agent);
-  const JobRecord record = record_named(words);
+  const JobRecord record = words.handle.empty() ? newest_of_file(words) : record_named(words);
   refuse_unclear(recorded_facts(record));
   const JobFacts facts = facts_of(record);
   if (const std::string state = state_of(facts); is_ended(state)) {
@@ -304,16 +313,6 @@ int show_facts(const JobWords& words) {
   else
     print_text(stdout, words.command == "status" ? status_text(facts, output_columns()) : describe_text(facts));
   return kSuccess;
-}
-
-// The newest ones, and older ones that go on as far as their record says.
-std::vector<JobFacts> jobs_to_list() {
-  std::vector<JobFacts> jobs;
-  for (const JobRecord& record : records_if_any()) {
-    JobFacts facts = recorded_facts(record);
-    if (jobs.size() < kListed || (jobs.size() < kAsked && is_current(facts))) jobs.push_back(std::move(facts));
-  }
-  return jobs;
 }
 
 int list_jobs(const JobWords& words) {

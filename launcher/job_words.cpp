@@ -74,7 +74,8 @@ void add_options(CLI::App& app, JobWords& words, std::string& to) {
         ->type_name("JOB");
   if (command == "describe" || command == "log" || command == "cancel")
     app.add_option("job", words.handle,
-                   std::string("a handle, an id, or a job's name; left out: the newest job") +
+                   std::string("a handle, an id, a job's name or its --rdzv-id; left out: the newest job") +
+                       (command == "describe" ? "" : " of a file") +
                        (command == "cancel" ? ", unless several have not ended" : ""))
         ->type_name("JOB");
   if (command == "log") app.add_flag("-f,--follow", words.follow, "goes on until the job ends");
