@@ -108,7 +108,7 @@ std::string snapshot_of_record(const std::string& events) try {
   if (record.submitted().is_null()) return {};
   const JobDescription job = load_job(record).job;
   const std::filesystem::path file = std::filesystem::path(job.source_dir) / job.snapshot.path;
-  return !job.snapshot.path.empty() && std::filesystem::exists(file) ? file.string() : "";
+  return !job.snapshot.path.empty() && std::filesystem::file_size(file) > 0 ? file.string() : "";
 } catch (const std::exception&) {
   return {};  // the folder of its program is not here any more, for example
 }
@@ -146,6 +146,9 @@ int report_events(const std::vector<std::string>& words) {
   if (!request->mistake.empty()) return complain(request->mistake);
   if (const std::string refusal = refusal_of_page(*request); !refusal.empty()) return complain(refusal);
   if (const std::string none = find_events(*request); !none.empty()) return complain(none);
+  if (std::error_code error; std::filesystem::is_directory(request->file, error))
+    return complain("'" + request->file + "' is a folder; name the file of events in it, such as " +
+                    (std::filesystem::path(request->file) / "events.jsonl").string() + ".");
   std::ifstream in(request->file, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   if (!in.is_open() || in.bad()) return complain("cannot read '" + request->file + "': " + std::strerror(errno) + ".");

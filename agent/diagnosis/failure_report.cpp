@@ -251,8 +251,9 @@ std::string to_full_text(const FailureReport& report) {
   const auto last_lines = printable(report.last_lines);
   const SortedEnds others = sorted(report.others);
   std::ostringstream out;
+  const bool by_exception = report.failure.status.code == 1;  // as Python ends of one that nobody has caught
   out << sentence("ddprun: the job failed: " + who_and_how(report.failure, !report.meaning.empty()) +
-                  with_place(error_of_traceback(report.last_lines), report));
+                  (by_exception ? with_place(error_of_traceback(report.last_lines), report) : ""));
   exactly(out, "program", cut(report.program));
   labelled(out, "where", where_in_words(report));
   labelled(out, "when", when_in_words(report));

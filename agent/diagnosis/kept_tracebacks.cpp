@@ -32,7 +32,7 @@ std::vector<std::string> of_current_thread(const std::vector<std::string>& lines
   last = std::min(last, first + std::min<std::ptrdiff_t>(kLinesMax, lines.end() - first));
   std::vector<std::string> out{lines.front()};
   out.insert(out.end(), first, last);
-  out.push_back("... (" + std::to_string(lines.size() - out.size()) + " lines of other threads are shown above)");
+  out.push_back("... (" + std::to_string(lines.size() - out.size()) + " more lines are shown above)");
   return out;
 }
 
@@ -59,16 +59,16 @@ void KeptTracebacks::show_unless_quoted(const std::string& report) {
     all.swap(kept_);
   }
   timer_.cancel();
-  std::map<std::string, std::vector<int>> ranks_of;  // text → who wrote it
+  std::map<std::pair<int, std::string>, std::vector<int>> ranks_of;  // round, text → who wrote it
+  for (const auto& [key, kept] : all)
+    if (!quotes(report, kept.text)) ranks_of[{key.first, without_ranks(kept.text)}].push_back(key.second);
   for (const auto& [key, kept] : all) {
-    if (quotes(report, kept.text)) continue;
-    std::vector<int>& ranks = ranks_of[without_ranks(kept.text)];
-    if (ranks.empty()) kept.show(kept.text);
-    ranks.push_back(key.second);
-  }
-  for (auto& [text, ranks] : ranks_of) {
-    ranks.erase(ranks.begin());
-    if (!ranks.empty()) say_("ddprun: " + rendezvous::ranks_in_words(ranks) + " wrote the same traceback.");
+    const auto found = ranks_of.find({key.first, without_ranks(kept.text)});
+    if (found == ranks_of.end()) continue;
+    kept.show(kept.text);
+    std::vector<int> others(found->second.begin() + 1, found->second.end());
+    ranks_of.erase(found);
+    if (!others.empty()) say_("ddprun: " + rendezvous::ranks_in_words(others) + " wrote the same.");
   }
 }
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <csignal>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "agent/diagnosis/error_file.h"
+#include "agent/diagnosis/traceback_hold.h"
 
 namespace ddprun::agent {
 
@@ -173,6 +175,12 @@ std::string without_rank(const std::string& line) {
   return end != line.npos && end > kBefore.size() && line.compare(end, 3, "]: ") == 0 ? line.substr(end + 3) : line;
 }
 
+// "[W1128 23:09:22.399 ProcessGroupNCCL.cpp:1553] Warning: ...", as it is written when a process ends.
+bool is_log_of_pytorch(std::string_view line) {
+  return line.size() > 2 && line[0] == '[' && std::string_view("IWE").find(line[1]) != line.npos &&
+         std::isdigit(static_cast<unsigned char>(line[2]));
+}
+
 // Of its standard library, which raises what others have caused.
 bool is_of_python_itself(std::string_view file) {
   const auto lib = file.find("/lib/python3");
@@ -251,12 +259,17 @@ std::string error_of_traceback(const std::vector<std::string>& lines) {
   bool wanted = false;
   for (const std::string& ranked : lines) {
     const std::string line = without_rank(ranked);
-    if (line.starts_with("  File \"")) wanted = true;
-    if (!wanted || line.empty() || line[0] == ' ') continue;
-    error = line;
-    wanted = false;
+    if (begins_fatal_error(line)) return {};
+    if (line.starts_with("  File \"")) {
+      wanted = true;
+    } else if (wanted && !line.empty() && line[0] != ' ') {
+      error = line;
+      wanted = false;
+    } else if (!wanted && !line.empty() && !is_log_of_pytorch(line)) {
+      error.clear();  // the program went on, or the error has several lines
+    }
   }
-  return error;
+  return wanted ? "" : error;
 }
 
 std::string meaning_of_lines(const rendezvous::ExitStatus& status, const std::vector<std::string>& lines,

@@ -34,7 +34,7 @@ bool cannot_begin(const rendezvous::ExitStatus& status, const std::vector<std::s
 // The place that the last line of a Python traceback is about: "train.py:3"; empty: none.
 std::string place_of_traceback(const std::vector<std::string>& last_lines);
 
-// "KeyError: 'lr'": the first line of the error that the last Python traceback ends with; empty: none.
+// "KeyError: 'lr'": the error of the Python traceback with which the lines end; empty: they end otherwise.
 std::string error_of_traceback(const std::vector<std::string>& last_lines);
 
 // For comparing two failures (Failure::last_line): the last line that is not empty, printable, at most kLastLineMax

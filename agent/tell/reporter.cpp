@@ -297,7 +297,7 @@ void Reporter::stands_still(const StandingWorker& worker) {
                         ": it is not ended (--hang-timeout SECONDS ends it).\n");
   pipes_.print(rank + " stands still: it " + worker.how + ". " +
                (worker.patience ? "It is ended after " + seconds(*worker.patience) + " s (--hang-timeout).\n"
-                                : "It is not ended: no --hang-timeout is in force.\n"));
+                                : "It is not ended (--hang-timeout off or --watch=see).\n"));
 }
 
 void Reporter::goes_on(int local_rank, Duration stood) {

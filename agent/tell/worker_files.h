@@ -1,5 +1,5 @@
-// Reads what workers wrote, error files and the ends of logs, and the script that they run. In a thread where they may be on a file server: one that
-// does not answer costs the caller a second, once, and a report its quotations.
+// Reads what workers wrote, error files and the ends of logs, and the script that they run. In a thread where they may
+// be on a file server: one that does not answer costs the caller a second, once, and a report its quotations.
 //
 // For the thread of the io_context.
 #pragma once

@@ -40,10 +40,10 @@ std::string state_of(const JobReport& report) {
 std::string newest_snapshot(const JobReport& report) {
   std::string out = visible(report.snapshot_file);
   if (report.snapshot_step)
-    out += (out.empty() ? "of step " : ", of step ") + std::to_string(*report.snapshot_step) + ", reported in round " +
+    out += (out.empty() ? "step " : ", step ") + std::to_string(*report.snapshot_step) + ", reported in round " +
            std::to_string(report.snapshot_round);
   if (out.empty()) return {};
-  return "newest snapshot: " + out + (report.succeeded ? "\n" : "; a new start would go on from there\n");
+  return "newest snapshot: " + out + (report.succeeded ? "\n" : "; a program that loads it goes on from there\n");
 }
 
 std::string cause_of(const ReportedRound& round) {

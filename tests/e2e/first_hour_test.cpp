@@ -1,6 +1,7 @@
 // What somebody types in the first hour, and what ddprun and train answer: testdata/first_hour.txt. The commands run in
 // one folder, one after the other. DDPRUN_UPDATE=1 rewrites the answers; review the diff.
 #include <cstdlib>
+#include <regex>
 #include <sstream>
 
 #include "tests/e2e/doc_page.h"
@@ -9,7 +10,7 @@
 
 namespace {
 
-// Paths of this machine, by their names.
+// Paths, process ids and times of this machine, by their names.
 std::string anywhere(std::string text, const TempFolder& folder) {
   static const std::string host = [] {
     const std::string line = run({"uname", "-n"}, kLimit).out;
@@ -22,7 +23,8 @@ std::string anywhere(std::string text, const TempFolder& folder) {
         std::pair{" " + host + ", pid", std::string(" HOST, pid")}})
     for (std::size_t at = 0; (at = text.find(path, at)) != text.npos; at += name.size())
       text.replace(at, path.size(), name);
-  return text;
+  static const std::regex kPid("pid [0-9]+"), kTime("[0-9-]{10} [0-9:.]{12}, [0-9.]+ s after");
+  return std::regex_replace(std::regex_replace(text, kPid, "pid PID"), kTime, "TIME, SECONDS s after");
 }
 
 std::string words_of(const Ended& ended) {
@@ -31,13 +33,12 @@ std::string words_of(const Ended& ended) {
 
 std::string answer(const std::string& command, const TempFolder& folder) {
   const std::string python = fs::path(torch_python()).parent_path();
-  const Ended ended = run({"bash", "-c", "exec 2>&1; " + command}, 3 * kLimit,
-                          {.env = {{"PATH", programs_folder() + ":" + python + ":/usr/bin:/bin"},
-                                   {"HOME", folder.path()},
-                                   {"OMP_NUM_THREADS", "1"},
-                                   {"RES_OPTIONS", "timeout:1 attempts:1"},
-                                   {"XDG_STATE_HOME", folder / "state"}},
-                           .cwd = folder.path()});
+  // Nothing of the environment here, where somebody may have set options.
+  const Ended ended = run(
+      {"env", "-i", "PATH=" + programs_folder() + ":" + python + ":/usr/bin:/bin", "HOME=" + folder.path().string(),
+       "OMP_NUM_THREADS=1", "RES_OPTIONS=timeout:1 attempts:1", "XDG_STATE_HOME=" + folder.path().string() + "/state",
+       "bash", "-o", "pipefail", "-c", "exec 2>&1; " + command},
+      3 * kLimit, {.cwd = folder.path()});
   std::string out = anywhere(ended.out, folder);
   if (!out.empty() && out.back() != '\n') out += '\n';
   return ended == exited(0) ? out : out + "[" + words_of(ended) + "]\n";

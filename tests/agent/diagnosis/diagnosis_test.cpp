@@ -360,13 +360,20 @@ TEST_CASE("the last words of a program that cannot begin are known, and only the
   CHECK_FALSE(cannot_begin(failed, {}));
 }
 
-TEST_CASE("the error of a traceback is its first line, whatever is written behind it", "[diagnosis]") {
-  CHECK(error_of_traceback({"begin", "Traceback (most recent call last):", "[rank1]:   File \"a.py\", line 1, in f",
-                            "[rank1]:     g()", "[rank1]: ValueError: two", "[rank1]: lines", "bye"}) ==
+TEST_CASE("the error of a traceback is told where the lines end with it", "[diagnosis]") {
+  const std::string frame = "  File \"a.py\", line 1, in f";
+  CHECK(error_of_traceback({"begin", "Traceback (most recent call last):", "[rank1]: " + frame, "[rank1]:     g()",
+                            "[rank1]: ValueError: two", "[W1128 23:09:22.399 ProcessGroup.cpp:1] Warning: x", ""}) ==
         "ValueError: two");
-  CHECK(error_of_traceback({"  File \"a.py\", line 1", "KeyError: 1", "During handling of it, another one:",
-                            "  File \"a.py\", line 3", "    h()", "IndexError: 2"}) == "IndexError: 2");
+  CHECK(error_of_traceback({frame, "KeyError: 1", "During handling of it, another one:", frame, "    h()",
+                            "IndexError: 2"}) == "IndexError: 2");
   CHECK(error_of_traceback({"no traceback", "Error: 1"}).empty());
+  CHECK(error_of_traceback({frame, "OSError: one that was caught", "loss is nan, giving up"}).empty());
+  CHECK(error_of_traceback({frame, "ValueError: two", "lines"}).empty());
+  CHECK(error_of_traceback({frame, "    g()"}).empty());
+  CHECK(error_of_traceback({"Fatal Python error: Segmentation fault", "Current thread 0x7f (most recent call first):",
+                            frame, "Thread 0x7e (most recent call first):", frame})
+            .empty());
 }
 
 TEST_CASE("the place of a traceback is its innermost line", "[diagnosis]") {

@@ -141,6 +141,9 @@ TEST_CASE("the first line has the error and its place, where a traceback tells t
   FailureReport report = report_of({.code = 1});
   report.last_lines = {"  File \"/w/train.py\", line 3, in <module>", "    f()", "KeyError: 'lr'"};
   CHECK(has(to_text(report), " exited with code 1: KeyError: 'lr' (train.py:3).\n"));
+  report.failure.status = {.code = -1, .signal = SIGKILL};
+  CHECK(has(to_text(report), " was killed by SIGKILL.\n"));  // of an exception that it had logged
+  report.failure.status = {.code = 1};
   report.last_lines = {"what is this?"};
   CHECK(has(to_text(report), " exited with code 1.\n"));
 }

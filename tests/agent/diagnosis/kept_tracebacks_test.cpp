@@ -82,8 +82,13 @@ TEST_CASE("a traceback that several ranks wrote is shown once", "[kept_traceback
     rig.keep(rank, "[rank" + std::to_string(rank) + "]: KeyboardInterrupt\n", Clock::now());
   rig.keep(3, "KeyError: y\n", Clock::now());
   rig.kept.show_unless_quoted("");
-  CHECK(rig.shown ==
-        Lines{"[rank0]: KeyboardInterrupt\n", "KeyError: y\n", "ddprun: ranks 1 and 2 wrote the same traceback."});
+  CHECK(rig.shown == Lines{"[rank0]: KeyboardInterrupt\n", "ddprun: ranks 1 and 2 wrote the same.", "KeyError: y\n"});
+  for (const int round : {1, 2})
+    rig.kept.keep(
+        {round, 1}, "KeyError: y\n", [&](const std::string& lines) { rig.shown.push_back(lines); }, Clock::now());
+  rig.shown.clear();
+  rig.kept.show_unless_quoted("");
+  CHECK(rig.shown == Lines{"KeyError: y\n", "KeyError: y\n"});  // of two rounds
 }
 
 TEST_CASE("a report gets a traceback by its lines, but none that is too long for it", "[kept_tracebacks]") {
@@ -112,7 +117,7 @@ TEST_CASE("what faulthandler writes is in the report from its first line on, of 
   CHECK(rig.kept.lines_of({1, 0}) ==
         Lines{"Fatal Python error: Segmentation fault",
               "Current thread 0x00007f02 (most recent call first):", "  File \"t.py\", line 1 in f",
-              "  File \"t.py\", line 3 in <module>", "... (63 lines of other threads are shown above)"});
+              "  File \"t.py\", line 3 in <module>", "... (63 more lines are shown above)"});
   rig.kept.show_unless_quoted("rank 0\n    | Fatal Python error: Segmentation fault\n");
   CHECK(rig.shown == Lines{many});  // in one piece
 }

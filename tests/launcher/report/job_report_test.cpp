@@ -156,10 +156,10 @@ TEST_CASE("the report names the newest snapshot, from which a new start goes on,
   log.agent(140, "FAILED", 2, fields("productive_ms=10000"));
   JobReport report = log.report();
   CHECK(to_text(report).find(
-            "\nnewest snapshot: of step 80, reported in round 1; a new start would go on from there\n\n") !=
+            "\nnewest snapshot: step 80, reported in round 1; a program that loads it goes on from there\n\n") !=
         std::string::npos);
   report.snapshot_file = "/d/a\nb.pt";
-  CHECK(to_text(report).find("newest snapshot: /d/a\\x0ab.pt, of step 80") != std::string::npos);
+  CHECK(to_text(report).find("newest snapshot: /d/a\\x0ab.pt, step 80") != std::string::npos);
   const auto json = nlohmann::json::parse(to_json(report));
   CHECK(json["snapshot_step"] == 80);
   CHECK(json["snapshot_round"] == 1);
