@@ -75,8 +75,7 @@ std::string why_unfit(const MachineLimits& limits, const MachineFacts& facts) {
   if (limits.gpu_memory_percent)
     for (const GpuMemory& gpu : facts.gpus)
       if (std::string why = why_unfit(gpu, *limits.gpu_memory_percent); !why.empty()) return why;
-  if (limits.clock && !facts.clock_error)
-    return "no NTP daemon keeps its clock, so nobody knows how right it is";
+  if (limits.clock && !facts.clock_error) return "no NTP daemon keeps its clock, so nobody knows how right it is";
   if (limits.clock && *facts.clock_error > *limits.clock)
     return "its clock may be wrong by " + seconds_in_words(*facts.clock_error) + ", more than " +
            seconds_in_words(*limits.clock);
