@@ -10,6 +10,7 @@
 
 #include "agent/diagnosis/error_file.h"
 #include "agent/diagnosis/traceback_hold.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun::agent {
 
@@ -202,6 +203,29 @@ constexpr std::array<std::string_view, 11> kCannotBegin = {"ModuleNotFoundError:
 // Of PyTorch: the lines after it tell each difference.
 constexpr std::string_view kForeignState = "RuntimeError: Error(s) in loading state_dict for ";
 
+constexpr std::array<std::string_view, 9> kOfMeetings = {
+    "CONNECT",       "TIMEOUT",       "TIMED OUT",   "ADDRESS ALREADY IN USE", "RENDEZVOUS", "TCPSTORE",
+    "PROCESS GROUP", "PROCESS_GROUP", "PROCESSGROUP"};
+constexpr std::array<std::string_view, 2> kVariablesOfMeetings = {"MASTER_", "WORLD_SIZE"};
+
+bool has_word(std::string_view line, std::string_view word) {
+  const auto is_letter = [&](std::size_t at) {
+    return at < line.size() && std::isalpha(static_cast<unsigned char>(line[at]));
+  };
+  for (std::size_t at = line.find(word); at != line.npos; at = line.find(word, at + 1))
+    if (!(at > 0 && is_letter(at - 1)) && !is_letter(at + word.size())) return true;
+  return false;
+}
+
+bool speaks_of_meeting(const std::string& line) {
+  const std::string upper = upper_case(line);
+  const auto in_line = [&](std::string_view words) { return line.find(words) != line.npos; };
+  return std::any_of(kOfMeetings.begin(), kOfMeetings.end(),
+                     [&](std::string_view words) { return upper.find(words) != upper.npos; }) ||
+         std::any_of(kVariablesOfMeetings.begin(), kVariablesOfMeetings.end(), in_line) || has_word(line, "RANK") ||
+         has_word(upper, "STORE");
+}
+
 LineMeaning meaning(const rendezvous::ExitStatus& status, const std::vector<std::string>& lines,
                     const PythonHere& python = {}) {
   for (std::size_t i = lines.size(); i-- > 0;) {
@@ -238,6 +262,15 @@ bool cannot_begin(const rendezvous::ExitStatus& status, const std::vector<std::s
   const bool by_shell =
       (status.code == kNotRunnable || status.code == kNotFound) && !shell_message(status.code, last).empty();
   return by_shell || std::any_of(kTable.begin(), kTable.end(), known);
+}
+
+bool is_about_meeting(const std::vector<std::string>& lines) {
+  return std::any_of(lines.begin(), lines.end(), [](const std::string& ranked) {
+    const std::string line = without_rank(ranked);
+    const bool is_other =
+        line.starts_with(' ') || line.starts_with("usage:") || line.find("destroy_process_group()") != line.npos;
+    return !is_other && speaks_of_meeting(line);
+  });
 }
 
 std::string place_of_traceback(const std::vector<std::string>& lines) {

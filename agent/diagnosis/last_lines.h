@@ -31,6 +31,10 @@ std::optional<rendezvous::FailureClass> class_of_lines(const rendezvous::ExitSta
 // no model. A restart would only repeat it, unless there has been progress. A port that is taken may be free next time.
 bool cannot_begin(const rendezvous::ExitStatus& status, const std::vector<std::string>& last_lines);
 
+// Whether a line is about how ranks meet: a connection, a store, a timeout, or a variable such as RANK. Frames of a
+// traceback, a usage, and PyTorch's advice at the end of any failed program are not.
+bool is_about_meeting(const std::vector<std::string>& last_lines);
+
 // The place that the last line of a Python traceback is about: "train.py:3"; empty: none.
 std::string place_of_traceback(const std::vector<std::string>& last_lines);
 

@@ -437,9 +437,12 @@ void Reporter::only_here(const std::string& host, const std::string& option) {
                " with an address that all of them can reach.\n");
 }
 
-// The os.environ of a worker cannot be read, so its script is, once the job has failed by an error or a hang.
+// The os.environ of a worker cannot be read, so its script is, once the job has failed by a hang, or by an error in
+// which such a variable may have a part.
 std::string Reporter::note_of(const rendezvous::Failure& failure) const {
-  if (failure.status.code == 0 && !failure.status.hung) return {};
+  const bool may_be_why = failure.status.hung || (failure.status.code != 0 &&
+                                                  is_about_meeting(pipes_.last_lines(failure.round, failure.rank)));
+  if (!may_be_why) return {};
   const std::string script = script_of(options_.argv);
   const auto sets = script_sets(worker_files_.script(script));
   if (!sets) return {};

@@ -106,8 +106,9 @@ TEST_CASE("a failed script that sets a variable of ddprun's is told by its line,
     folder.write("sets.py", "import os, sys\nos.environ['MASTER_PORT'] = '29500'\n" + end);
     return run(job_of({"--max-restarts=0", "sets.py"}), kLimit, {.cwd = folder.path()}).err;
   };
-  CHECK(has(unbroken(report("print('lost', file=sys.stderr); sys.exit(3)\n")),
+  CHECK(has(unbroken(report("print('connection lost', file=sys.stderr); sys.exit(3)\n")),
             "sets.py:2 sets MASTER_PORT, which ddprun had set for this worker: that may be why"));
+  CHECK_FALSE(has(report("print(1 / 0)\n"), "MASTER_PORT"));
   CHECK(report("").empty());
 }
 

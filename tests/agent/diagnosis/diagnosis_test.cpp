@@ -360,6 +360,31 @@ TEST_CASE("the last words of a program that cannot begin are known, and only the
   CHECK_FALSE(cannot_begin(failed, {}));
 }
 
+TEST_CASE("lines about how ranks meet are told from those of any other failure", "[diagnosis]") {
+  for (const char* line :
+       {"[rank1]: ConnectionRefusedError: [Errno 111] Connection refused",
+        "torch.distributed.DistNetworkError: The client socket has timed out after 60s while trying to connect to (a, "
+        "1)",
+        "torch.distributed.DistStoreError: wait timeout after 300000ms", "bind: Address already in use",
+        "ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable RANK expected",
+        "RuntimeError: cannot reach the store", "RuntimeError: Default process group has not been initialized",
+        "KeyError: 'MASTER_ADDR'", "AssertionError: WORLD_SIZE is 1", "KeyError: 'LOCAL_RANK'"}) {
+    CAPTURE(line);
+    CHECK(is_about_meeting({"Traceback (most recent call last):", line}));
+  }
+  for (const char* line :
+       {"ZeroDivisionError: division by zero", "KeyError: 'lr'", "RuntimeError: cannot restore the model",
+        "  File \"/home/me/store/connect.py\", line 3, in <module>", "[rank0]:     store = connect(RANK)",
+        "usage: train.py [-h] [--timeout S]", "train.py: error: unrecognized arguments: --lr",
+        "[rank0]:[W1128 ProcessGroupNCCL.cpp:1496] Warning: WARNING: destroy_process_group() was not called before "
+        "program exit, which can leak resources.",
+        "ValueError: FRANKFURT"}) {
+    CAPTURE(line);
+    CHECK_FALSE(is_about_meeting({line}));
+  }
+  CHECK_FALSE(is_about_meeting({}));
+}
+
 TEST_CASE("the error of a traceback is told where the lines end with it", "[diagnosis]") {
   const std::string frame = "  File \"a.py\", line 1, in f";
   CHECK(error_of_traceback({"begin", "Traceback (most recent call last):", "[rank1]: " + frame, "[rank1]:     g()",
