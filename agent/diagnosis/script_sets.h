@@ -1,7 +1,8 @@
 // Finds in a Python script where it sets a variable that ddprun has set for the worker, such as MASTER_PORT.
 //
 // Pure, and careful: only statements of their own that set one in os.environ by its name. Not under a condition, by
-// which scripts also run without a launcher, and not from the variable itself.
+// which scripts also run without a launcher, and not behind a line that has read the variable: what it is set to may be
+// what it was.
 #pragma once
 #include <optional>
 #include <string>
