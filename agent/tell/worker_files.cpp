@@ -5,7 +5,7 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr std::size_t kErrorFileMax = 4 << 20, kScriptMax = 1 << 20;
+constexpr std::size_t kErrorFileMax = 4 << 20, kScriptMax = 256 << 10;
 
 }  // namespace
 

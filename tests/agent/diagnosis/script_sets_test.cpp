@@ -84,3 +84,14 @@ TEST_CASE("a script that reads variables, or sets them only where there are none
        })
     CHECK(found(script) == "");
 }
+
+TEST_CASE("a long script takes as long per line as a short one", "[script_sets]") {
+  // With a look back from each line it would take minutes.
+  std::string script = "if x:\n";
+  for (int i = 0; i < 100000; ++i) script += "    os.environ['RANK'] = '0'\n";
+  CHECK(found(script) == "");
+  CHECK(found(script + "os.environ['RANK'] = '0'\n") == "100002 RANK");
+  std::string open;
+  for (int i = 0; i < 100000; ++i) open += "os.environ['RANK'] = (\n";
+  CHECK(found(open) == "");
+}
