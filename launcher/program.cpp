@@ -80,7 +80,8 @@ Program with_arguments(const std::string& path, std::vector<std::string> argv, c
   const std::string file = shell_word(word), path = has_slash(word) ? "" : " and start ./" + file;
   throw UsageError("cannot start " + word,
                    "it has no run permission, and by its first line it is for " + interpreter.front() + ", not Python",
-                   "Run chmod +x " + file + path + ", or write " + command + " " + file + ".");
+                   "Run chmod +x " + file + path + ", or write " + command + " " + file + ", or ddprun --run-path " +
+                       file + " if it is Python.");
 }
 
 std::string remedy_for_unknown(const std::string& word, const SearchContext& here) {

@@ -206,19 +206,32 @@ TEST_CASE("a script for a shell without run permission is refused, and nothing i
   };
   CHECK(says("./run.sh", "#!/bin/bash\necho\n") ==
         "cannot start ./run.sh: it has no run permission, and by its first line it is for bash, not Python. "
-        "Run chmod +x ./run.sh, or write ddprun bash ./run.sh.");
+        "Run chmod +x ./run.sh, or write ddprun bash ./run.sh, or ddprun --run-path ./run.sh if it is Python.");
   CHECK(says("run.sh", "#! /usr/bin/env -S bash -e\r\n") ==
         "cannot start run.sh: it has no run permission, and by its first line it is for bash, not Python. "
-        "Run chmod +x run.sh and start ./run.sh, or write ddprun bash -e run.sh.");
-  CHECK(says("my run", "#!/opt/x/bin/perl").ends_with("or write ddprun /opt/x/bin/perl 'my run'."));
+        "Run chmod +x run.sh and start ./run.sh, or write ddprun bash -e run.sh, or ddprun --run-path run.sh if it is "
+        "Python.");
+  CHECK(says("my run", "#!/opt/x/bin/perl")
+            .ends_with("or write ddprun /opt/x/bin/perl 'my run', or ddprun --run-path 'my run' if it is Python."));
   Config config = config_of({"./run.sh"});
   config.no_python = true;
   CHECK(refusal(config, here("./run.sh", "#!/bin/sh\n"))
-            .ends_with("Run chmod +x ./run.sh, or write ddprun sh ./run.sh."));
+            .ends_with(
+                "Run chmod +x ./run.sh, or write ddprun sh ./run.sh, or ddprun --run-path ./run.sh if it is Python."));
+  for (const char* bash :
+       {"#!/usr/bin/env -Sbash\n", "#!/usr/bin/env -S FOO=1 -u BAR bash\n", "#!/usr/bin/env -iSbash\n",
+        "#!/usr/bin/env --split-string=FOO=1 bash", "#!/usr/bin/env -S -C /x -uA --unset B bash\n",
+        "#!/bin/bash\n# starts it\n\"$HOME/x/start\"\n", "#!/bin/bash\n#\n'/a b/start'\n", "#!/bin/bash\n# no more",
+        "#!/bin/bash\n#"})
+    CHECK_THAT(says("./run.sh", bash), Contains("or write ddprun bash ./run.sh, or"));
 
   for (const char* python :
        {"#!/usr/bin/env python3\n", "#!/opt/venv/bin/python3.12 -u\n", "#!/usr/bin/env -S uv run\n",
-        "#!/bin/sh\n'''exec' /a/long/path/python \"$0\" \"$@\"\n' '''\n", "import os\n", "", "#!", "#!\n"})
+        "#!/bin/sh\n'''exec' /a/long/path/python \"$0\" \"$@\"\n' '''\n",
+        "#!/bin/sh\n# -*- mode: python -*-\n\"exec\" \"python3\" \"$0\" \"$@\"\nimport os\n",
+        "#!/bin/bash\n# -*- coding: utf-8 -*-\n#\n\"\"\"\":\"\nexec python3 $0\n\"\"\"\n",
+        "#!/usr/bin/env -S -u sh python3\n", "#!/usr/bin/env -Spython3 bash\n", "#!/usr/bin/env -S\n",
+        "#!/usr/bin/env -u\n", "import os\n", "", "#!", "#!\n"})
     CHECK(find_program(config_of({"./job"}), here("./job", python)).by_python);
   CHECK(find_program(config_of({"a.py"}), here("a.py", "#!/bin/bash\n")).by_python);  // its name says so
   config = config_of({"./job"});
