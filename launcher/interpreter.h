@@ -31,7 +31,7 @@ struct SearchContext {
   std::function<agent::PythonFiles()> python_files = {};  // empty: none can be looked at
   std::function<std::vector<std::string>(const std::string& folder)> names_in = [](const std::string&) {
     return std::vector<std::string>();
-  };  // some thousands at most
+  };  // 50,000 at most
 };
 
 // The Python that runs scripts.

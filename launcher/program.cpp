@@ -1,6 +1,7 @@
 #include "launcher/program.h"
 
 #include <optional>
+#include <string_view>
 
 #include "launcher/first_line.h"
 #include "launcher/job_words.h"
@@ -12,6 +13,8 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr const char* kTrainer = "train";
+constexpr std::string_view kScript = ".py";
+constexpr std::size_t kCompared = 3;  // letters, at least: of two short names one is soon like the other
 
 // An archive or compiled file with run permission may name its Python in a first line; the kernel cannot start others.
 bool needs_python(const std::string& word, const FileKind& kind, const SearchContext& here) {
@@ -36,15 +39,38 @@ std::optional<std::string> in_path_or_beside(const std::string& name, const Sear
   return {};
 }
 
+// Whether a path can stand for the program.
+bool can_be_meant(const std::string& path, const SearchContext& here) {
+  const FileKind kind = here.kind_of(path);
+  return path.ends_with(kScript) && !kind.folder ? kind.exists : is_program(kind) || is_python_folder(path, here);
+}
+
+// Names of a folder that `typed` may be meant for; of scripts without their .py, which is the same in all.
+std::vector<std::string> names_to_compare(const std::string& typed, const std::vector<std::string>& names) {
+  const std::string_view ending = typed.ends_with(kScript) ? kScript : "";
+  std::vector<std::string> out;
+  for (const std::string& name : names)
+    if (name.ends_with(ending) && name != typed && name.size() >= ending.size() + kCompared &&
+        name.starts_with('.') == typed.starts_with('.'))
+      out.push_back(name.substr(0, name.size() - ending.size()));
+  return out;
+}
+
 // The program in the same folder that was probably meant: " Did you mean './train.py'?", or nothing.
 std::string near_program(const std::string& path, const SearchContext& here) {
   const std::size_t name = path.rfind('/') + 1;  // 0 where there is no slash
-  const std::string folder = path.substr(0, name);
-  const std::string near = nearest(path.substr(name), here.names_in(folder.empty() ? "." : folder));
-  if (near.empty() || near == path.substr(name)) return {};
-  const bool script = near.ends_with(".py");
-  if (!script && !is_program(here.kind_of(folder + near))) return {};
-  return did_you_mean((folder.empty() && !script ? "./" : folder) + near);
+  const std::string folder = path.substr(0, name), typed = path.substr(name);
+  const std::string ending = typed.ends_with(kScript) ? std::string(kScript) : "";
+  if (typed.size() < ending.size() + kCompared) return {};
+  const std::string stem = typed.substr(0, typed.size() - ending.size());
+  auto names = names_to_compare(typed, here.names_in(folder.empty() ? "." : folder));
+  for (std::string near = nearest(stem, names); !near.empty(); near = nearest(stem, names)) {
+    const std::string meant = near + ending;
+    const bool script = meant.ends_with(kScript);
+    if (can_be_meant(folder + meant, here)) return did_you_mean((folder.empty() && !script ? "./" : folder) + meant);
+    std::erase(names, near);
+  }
+  return {};
 }
 
 // A path that must exist and not be a folder.

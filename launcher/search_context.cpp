@@ -44,7 +44,7 @@ std::string path_called() {
 
 // Of a folder that cannot be read: none.
 std::vector<std::string> names_in(const std::string& folder) {
-  constexpr std::size_t kNamesMax = 2000;
+  constexpr std::size_t kNamesMax = 50'000;
   std::vector<std::string> out;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end && out.size() < kNamesMax;

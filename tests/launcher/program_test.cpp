@@ -1,5 +1,6 @@
 #include "launcher/program.h"
 
+#include "launcher/search_context.h"
 #include "rendezvous/base/error.h"
 #include "tests/support/test.h"
 
@@ -308,18 +309,41 @@ TEST_CASE("what cannot be started is one sentence", "[program]") {
 }
 
 TEST_CASE("a program whose name is almost right is named, where it lies in the same folder", "[program]") {
-  SearchContext here = files({{"eval", kProgram}, {"outputs", kFolder}, {"src/train.py", kScript}});
+  SearchContext here = files({{"eval", kProgram},
+                              {"outputs", kFolder},
+                              {"finetune.py", kScript},
+                              {"src/train.py", kScript},
+                              {"src/.train.py", kScript},
+                              {"src/tests.py", kFolder},
+                              {"src/testt.py", kScript},
+                              {"package", kFolder},
+                              {"package/__main__.py", kScript},
+                              {"x.py", kScript},
+                              {"ab.py", kScript}});
   here.names_in = [](const std::string& folder) {
-    return folder == "."      ? Words{"finetune.py", "eval", "outputs", "notes.txt"}
-           : folder == "src/" ? Words{"train.py"}
+    return folder == "."      ? Words{"finetune.py", "eval", "outputs", "notes.txt", "x.py", "ab.py", "package"}
+           : folder == "src/" ? Words{".train.py", "train.py", "tests.py", "testt.py"}
                               : Words{};
   };
   const auto answer = [&](const std::string& typed) { return refusal(config_of({typed}), here); };
   CHECK_THAT(answer("fientune.py"), EndsWith("nor beside ddprun. Did you mean 'finetune.py'?"));
   CHECK_THAT(answer("evla"), EndsWith("nor beside ddprun. Did you mean './eval'?"));
+  CHECK_THAT(answer("pakcage"), EndsWith("Did you mean './package'?"));
   CHECK_THAT(answer("src/trian.py"), EndsWith("there is no such file. Did you mean 'src/train.py'?"));
-  for (const char* typed : {"output", "notes.tx", "other.py"}) CHECK_THAT(answer(typed), !Contains("Did you mean"));
+  CHECK_THAT(answer("src/test.py"), EndsWith("Did you mean 'src/testt.py'?"));  // the nearest that can be started
+  CHECK_THAT(answer("src/.trian.py"), EndsWith("Did you mean 'src/.train.py'?"));
+  for (const char* typed : {"output", "notes.tx", "other.py", "y.py", "b.py", "ac.py", "xy.py", "evl.py", "src/.py"})
+    CHECK_THAT(answer(typed), !Contains("Did you mean"));
+  here.names_in = [](const std::string&) { return Words{".train.py"}; };
+  CHECK_THAT(answer("src/tain.py"), !Contains("Did you mean"));  // a hidden one
   CHECK_THAT(answer("outputs"), EndsWith("it is a folder without a __main__.py. Name the program inside it."));
+}
+
+TEST_CASE("a large folder's names are all read for a hint", "[program]") {
+  const TempFolder folder;
+  for (int i = 0; i < 3000; ++i) folder.write("f" + std::to_string(i), "");
+  CHECK(search_context().names_in(folder.path().string()).size() == 3000);
+  CHECK(search_context().names_in((folder / "none").string()).empty());
 }
 
 TEST_CASE("a word that is almost a command of ddprun is told so, unless there is such a program", "[program]") {
