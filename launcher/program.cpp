@@ -103,7 +103,8 @@ Program with_arguments(const std::string& path, std::vector<std::string> argv, c
 [[noreturn]] void not_runnable(const std::string& word, const std::vector<std::string>& interpreter) {
   std::string command = "ddprun";
   for (const std::string& part : interpreter) command += " " + shell_word(part);
-  const std::string file = shell_word(word), path = has_slash(word) ? "" : " and start ./" + file;
+  const std::string file = shell_word(word);
+  const std::string path = has_slash(word) ? "" : " and start " + shell_word("./" + word);
   throw UsageError("cannot start " + word,
                    "it has no run permission, and by its first line it is for " + interpreter.front() + ", not Python",
                    "Run chmod +x " + file + path + ", or write " + command + " " + file + ", or ddprun --run-path " +
@@ -116,10 +117,10 @@ std::string remedy_for_unknown(const std::string& word, const SearchContext& her
            "install it, or give the path of a program of yours.";
   std::vector<std::string> known = command_names();
   known.emplace_back(kTrainer);
-  const std::string hint = did_you_mean(word, known);
+  const std::string hint = did_you_mean(word, known), by_path = shell_word("./" + word);
   if (const std::string file = near_program(word, here); hint.empty() && !file.empty()) return file.substr(1);
-  return hint.empty() ? "Give its path, such as ./" + word + "."
-                      : hint.substr(1) + " A program of yours is given by its path, such as ./" + word + ".";
+  return hint.empty() ? "Give its path, such as " + by_path + "."
+                      : hint.substr(1) + " A program of yours is given by its path, such as " + by_path + ".";
 }
 
 [[noreturn]] void not_found(const std::string& word, const Config& config, const FileKind& kind,
@@ -130,7 +131,7 @@ std::string remedy_for_unknown(const std::string& word, const SearchContext& her
                      "Name the program inside it.");
   if (kind.exists)
     throw UsageError("cannot start " + word, "it is not in PATH, and a file here is given by its path",
-                     "Write ./" + word + ".");
+                     "Write " + shell_word("./" + word) + ".");
   if (config.watch != WatchMode::off && (word == "see" || word == "act" || word == "off"))
     throw UsageError("cannot start " + word, "it is no program, and --watch takes its mode behind a '='",
                      "Write --watch=" + word + ".");

@@ -214,6 +214,7 @@ TEST_CASE("a script for a shell without run permission is refused, and nothing i
         "Python.");
   CHECK(says("my run", "#!/opt/x/bin/perl")
             .ends_with("or write ddprun /opt/x/bin/perl 'my run', or ddprun --run-path 'my run' if it is Python."));
+  CHECK_THAT(says("my run", "#!/bin/sh"), Contains("Run chmod +x 'my run' and start './my run', or"));
   Config config = config_of({"./run.sh"});
   config.no_python = true;
   CHECK(refusal(config, here("./run.sh", "#!/bin/sh\n"))
@@ -292,6 +293,10 @@ TEST_CASE("what cannot be started is one sentence", "[program]") {
         "program of yours.");
   CHECK(refusal(config_of({"run.sh"}), files({{"run.sh", kProgram}})) ==
         "cannot start run.sh: it is not in PATH, and a file here is given by its path. Write ./run.sh.");
+  CHECK_THAT(refusal(config_of({"s 14"}), files({{"s 14", kProgram}})), EndsWith("Write './s 14'."));
+  CHECK_THAT(refusal(config_of({"a b.py"}), files({})), EndsWith("Give its path, such as './a b.py'."));
+  CHECK_THAT(refusal(config_of({"stat us"}), files({})),
+             EndsWith("Did you mean 'status'? A program of yours is given by its path, such as './stat us'."));
   CHECK(refusal(config_of({"./gone.py"}), files({})) ==
         "cannot start ./gone.py: there is no such file. Check the path of the program.");
   CHECK(refusal(config_of({"gone.py"}), files({})) ==
