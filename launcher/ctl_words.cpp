@@ -56,6 +56,16 @@ bool is_act(const std::string& word) {
   return std::find(names.begin(), names.end(), with_dashes(word)) != names.end();
 }
 
+std::string no_act(const std::string& word, const std::string& then) {
+  return "'" + visible(word) + "' is no act" + then + " ddprun ctl --help lists them.";
+}
+
+// The only word: an act with a typo, or a job's name.
+std::string no_act_alone(const std::string& word) {
+  const std::string hint = did_you_mean(word, act_names());
+  return no_act(word, hint.empty() ? "; after a job's name it takes one." : "." + hint);
+}
+
 // 0: it is none.
 int count_of(const std::string& text) {
   if (text.empty() || text.size() > 7 || text.find_first_not_of("0123456789") != text.npos) return 0;
@@ -134,17 +144,11 @@ CtlWords read_ctl_words(const std::vector<std::string>& words) {
   const std::size_t act = !plain.empty() && (names_job || !is_act(plain[0])) ? 1 : 0;
   if (act == 1) out.job = plain[0];
   if (plain.size() <= act) {
-    out.mistake = plain.empty() ? "it takes an act: ddprun ctl --help lists them."
-                                : "'" + visible(plain[0]) + "' is no act." + did_you_mean(plain[0], act_names()) +
-                                      " ddprun ctl --help lists them.";
+    out.mistake = plain.empty() ? "it takes an act: ddprun ctl --help lists them." : no_act_alone(plain[0]);
     return out;
   }
   const std::string name = is_act(plain[act]) ? with_dashes(plain[act]) : plain[act];
-  if (!is_act(name)) {
-    out.mistake =
-        "'" + visible(name) + "' is no act." + did_you_mean(name, act_names()) + " ddprun ctl --help lists them.";
-    return out;
-  }
+  if (!is_act(name)) return out.mistake = no_act(name, "." + did_you_mean(name, act_names())), out;
   out.stacks = name == "stacks";
   if (!out.stacks) out.act.kind = *rendezvous::act_named(name);
   take_argument(name, {plain.begin() + static_cast<std::ptrdiff_t>(act) + 1, plain.end()}, out);

@@ -56,7 +56,9 @@ TEST_CASE("wrong words of ctl are told in a sentence each", "[ctl]") {
     CHECK_THAT(mistake({"add-workers", count}), Contains("is no number of workers"));
   CHECK_THAT(mistake({"add-workers", "2", "n3", "n4"}), Contains("'n4' is one word too many."));
   CHECK_THAT(mistake({"remove-workers", "n3", "n4"}), Contains("'n4' is one word too many."));
-  CHECK_THAT(mistake({"restrat"}), Contains("'restrat' is no act. Did you mean 'restart'?"));
+  CHECK_THAT(mistake({"restrat"}),
+             EndsWith("'restrat' is no act. Did you mean 'restart'? ddprun ctl --help lists them."));
+  CHECK(mistake({"j1"}) == "'j1' is no act; after a job's name it takes one. ddprun ctl --help lists them.");
   CHECK_THAT(mistake({"mnist", "restrat"}), Contains("'restrat' is no act. Did you mean 'restart'?"));
   CHECK_THAT(mistake({"mnist", "frobnicate"}), EndsWith("'frobnicate' is no act. ddprun ctl --help lists them."));
   CHECK_THAT(mistake({"--token-fiel=t", "stop"}), EndsWith("no option --token-fiel=t. Did you mean '--token-file'?"));
