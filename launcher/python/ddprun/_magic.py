@@ -20,6 +20,7 @@ _CELL = os.path.abspath(_cell.__file__)
 _REPORT_LINES = 40
 _LOOK_AGAIN_S = 0.1  # at the output of a job in the background, while somebody waits for it
 _ACTS = ("status", "log", "wait", "stop")
+_PLACES = ("your program's stand after its name", "the cell's come after --")  # of arguments
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -335,9 +336,9 @@ def _check(text):
 
 
 def _short(failed):
-    """The traceback without its usual first line, if there is one."""
+    """The traceback without its usual first line, if there is one; else ddprun's sentences, as they are for a cell."""
     if not failed.traceback:
-        return str(failed)
+        return str(failed).replace(*_PLACES)
     lines = failed.traceback.rstrip().splitlines()
     if lines and lines[0].startswith("Traceback ("):
         del lines[0]
@@ -346,7 +347,7 @@ def _short(failed):
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message):
-        raise Mistake(f"%%ddprun: {message}.")
+        raise Mistake(f"{message}.")
 
 
 def _names(text):
@@ -392,20 +393,20 @@ def _find_typos(parser, options):
     own = [word[2:] for action in parser._actions for word in action.option_strings if word.startswith("--")]
     names = [word[2:].split("=")[0] for word in options if word.startswith("--")]
     for name, meant in _meant([name for name in names if name.replace("-", "_").isidentifier()], own).items():
-        raise Mistake(f"%%ddprun: there is no option --{name}.{_program.did_you_mean('--' + meant)}")
+        raise Mistake(f"there is no option --{name}.{_program.did_you_mean('--' + meant)}")
 
 
 def _find_contradictions(asked):
     """What would otherwise be ignored."""
     if asked.name and not asked.background:
-        raise Mistake("%%ddprun: --name is the name of a job in the background: add --background, or leave it out.")
+        raise Mistake("--name is the name of a job in the background: add --background, or leave it out.")
     own = _names_of(asked.options)
     if asked.workers is not None and "--nproc-per-node" in own:
-        raise Mistake("%%ddprun: -n and --nproc-per-node both say how many ranks there are: leave out one of them.")
+        raise Mistake("-n and --nproc-per-node both say how many ranks there are: leave out one of them.")
     for part in asked.see.split(","):
         last = part.rpartition("-")[2]
         if str(asked.workers).isdigit() and last.isdigit() and int(last) >= int(asked.workers) > 0:
-            raise Mistake(f"%%ddprun: --see: there is no rank {last} with -n {asked.workers}: ranks count from 0.")
+            raise Mistake(f"--see: there is no rank {last} with -n {asked.workers}: ranks count from 0.")
 
 
 def _names_of(words):
@@ -417,7 +418,7 @@ def _asked(line):
     try:
         words = shlex.split(line)
     except ValueError as error:
-        raise Mistake(f"%%ddprun: {error} in: {line}") from None
+        raise Mistake(f"{error} in: {line}") from None
     arguments = []
     if "--" in words:
         at = words.index("--")
@@ -427,7 +428,7 @@ def _asked(line):
     parser.add_argument("--see", type=_ranks, default="0")
     parser.add_argument("--push", type=_names, default=[])
     parser.add_argument("--pull", type=_names, default=[])
-    parser.add_argument("--from-rank", type=int, default=0)
+    parser.add_argument("--from-rank", "--from_rank", type=int, default=0)
     parser.add_argument("--limit", type=_size, default=_call.LIMIT)
     parser.add_argument("-o", "--out")
     parser.add_argument("--file")
@@ -437,9 +438,9 @@ def _asked(line):
     _find_typos(parser, asked_options)
     for before, word in zip(["", *asked_options], asked_options):
         if not word.startswith("-") and (not before.startswith("-") or "=" in before):
-            raise Mistake(f"%%ddprun: '{word}' is no option. The cell is the program; its own arguments come after --.")
+            raise Mistake(f"'{word}' is no option. The cell is the program; its own arguments come after --.")
     asked.options, asked.arguments = asked_options, arguments
     _find_contradictions(asked)
     if asked.out and not asked.out.isidentifier():
-        raise Mistake(f"%%ddprun: -o: '{asked.out}' is no name of a variable.")
+        raise Mistake(f"-o: '{asked.out}' is no name of a variable.")
     return asked

@@ -155,12 +155,13 @@ class InOneKernel(unittest.TestCase):
     def test_mistakes_are_a_line_or_two(self):
         run = self.run_cell
         self.assertEqual(run("%%ddprun --nosuch\n1", "error").error,
-                         "ddprun: there is no option --nosuch; ddprun --help lists its own, and your program's stand after its name.")
-        self.assertEqual(run("%%ddprun -n\n1", "error").error, "ddprun: %%ddprun: argument -n: expected one argument.")
+                         "ddprun: there is no option --nosuch; ddprun --help lists its own, and the cell's come after --.")
+        self.assertIn("ddprun: --rdzv is ambiguous", run("%%ddprun --rdzv x\n1", "error").error)
+        self.assertEqual(run("%%ddprun -n\n1", "error").error, "ddprun: argument -n: expected one argument.")
         self.assertEqual(run("%%ddprun -n 2 --see x\n1", "error").error,
-                         "ddprun: %%ddprun: argument --see: 'x' is neither all nor ranks such as 0,1 or 2-5.")
+                         "ddprun: argument --see: 'x' is neither all nor ranks such as 0,1 or 2-5.")
         self.assertEqual(run("%%ddprun -n 2 --see 0,2\n1", "error").error,
-                         "ddprun: %%ddprun: --see: there is no rank 2 with -n 2: ranks count from 0.")
+                         "ddprun: --see: there is no rank 2 with -n 2: ranks count from 0.")
         self.assertIn("--background, or leave it out", run("%%ddprun --name job\n1", "error").error)
         self.assertIn("leave out one of them", run("%%ddprun -n 2 --nproc_per_node 3\n1", "error").error)
         self.assertIn("'4' is no option", run("%%ddprun 4\n1", "error").error)
@@ -179,7 +180,9 @@ class InOneKernel(unittest.TestCase):
         run = self.run_cell
         for typed, meant in {"--puhs x": "push", "--pul x": "pull", "--backgroud": "background", "--form-rank 1": "from-rank"}.items():
             self.assertEqual(run(f"%%ddprun {typed}\nprint('ran')", "error").error,
-                             f"ddprun: %%ddprun: there is no option {typed.split()[0]}. Did you mean '--{meant}'?")
+                             f"ddprun: there is no option {typed.split()[0]}. Did you mean '--{meant}'?")
+        self.assertEqual(run("%%ddprun --from_rank 0 --log_dir=/dev/null\nprint('ran')").shown, "ran\n")
+        self.assertIn("Did you mean '--from-rank'?", run("%%ddprun --form_rank 1\n1", "error").error)
         self.assertIn("Did you mean '--max-restarts'?", run("%%ddprun --max-restart=1 --max-restrats=1\n1", "error").error)
         self.assertTrue(run("%ddprun statsu", "error").error.endswith(" Did you mean 'status'?"))
         self.assertTrue(run("%ddprun frobnicate", "error").error.endswith("that ddprun runs."))
