@@ -8,7 +8,6 @@
 #include <iterator>
 #include <optional>
 #include <system_error>
-#include <utility>
 
 #include "agent/http/page/page.h"
 #include "agent/process/regular_file.h"
@@ -28,42 +27,9 @@ namespace {
 
 constexpr std::size_t kJobsNamedMax = 8;
 
-struct Request {
-  std::string file, run_id, page;
-  bool json = false;
-  std::string mistake = {};  // a sentence
-};
-
 int complain(const std::string& sentence) {
   print_line(stderr, "ddprun report: " + sentence);
   return kUsage;
-}
-
-// Empty: the words are wrong.
-std::optional<Request> request_of(const std::vector<std::string>& words) {
-  Request out;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "--json") {
-      out.json = true;
-    } else if ((words[i] == "-o" || words[i] == "--output") && i + 1 < words.size()) {
-      out.page = words[++i];
-    } else if (words[i].starts_with("--output=")) {
-      out.page = words[i].substr(std::strlen("--output="));
-    } else if (words[i] == "--run-id" && i + 1 < words.size()) {
-      out.run_id = words[++i];
-    } else if (words[i].starts_with("--run-id=")) {
-      out.run_id = words[i].substr(std::strlen("--run-id="));
-    } else if (words[i] == "--run-id" || words[i] == "--output") {
-      return out.mistake = words[i] + " needs a value.", out;
-    } else if (words[i].starts_with("--") && words[i] != "--help") {
-      return out.mistake = no_option(words[i], {"--json", "--run-id", "--output"}, "ddprun report"), out;
-    } else if (words[i].starts_with('-') || !out.file.empty()) {
-      return {};
-    } else {
-      out.file = words[i];
-    }
-  }
-  return out.file.empty() ? std::nullopt : std::optional(std::move(out));
 }
 
 std::string listed(const std::vector<std::string>& jobs) {
@@ -73,7 +39,7 @@ std::string listed(const std::vector<std::string>& jobs) {
 }
 
 // For a job instead of a file, which goes before it: the file of its events, and its run id. A sentence: there is none.
-std::string find_events(Request& request) {
+std::string find_events(ReportWords& request) {
   std::error_code failed;
   const auto environment = own_environment();
   if (std::filesystem::exists(request.file, failed) || !has_records_folder(environment)) return "";
@@ -91,7 +57,7 @@ std::string find_events(Request& request) {
 }
 
 // Why it cannot be written; empty: it can, as far as its name says.
-std::string refusal_of_page(const Request& request) {
+std::string refusal_of_page(const ReportWords& request) {
   const std::filesystem::path page(request.page), folder = page.parent_path();
   if (request.page.empty()) return "";
   if (request.json) return "--json and -o exclude each other: leave out one of them.";
@@ -119,7 +85,43 @@ int write_page(const std::string& file, const JobReport& report) {
   return complain("cannot write '" + file + "': " + std::strerror(errno) + ".");
 }
 
+// The value of the option in that word, behind a '=' or in the next one; empty: it is another word.
+std::optional<std::string> value_of(const std::string& name, const std::vector<std::string>& words, std::size_t& at,
+                                    ReportWords& out) {
+  const std::string& word = words[at];
+  if (word.starts_with("--") && word.starts_with(name + "=")) return word.substr(name.size() + 1);
+  if (word != name) return {};
+  if (at + 1 < words.size()) return words[++at];
+  out.mistake = name + " needs a value.";
+  return "";
+}
+
 }  // namespace
+
+ReportWords read_report_words(const std::vector<std::string>& words) {
+  ReportWords out;
+  for (std::size_t i = 0; i < words.size() && out.mistake.empty(); ++i) {
+    if (words[i] == "--help" || words[i] == "-h") return {.help = true};
+    if (words[i] == "--json") {
+      out.json = true;
+    } else if (const auto page = value_of("-o", words, i, out)) {
+      out.page = *page;
+    } else if (const auto output = value_of("--output", words, i, out)) {
+      out.page = *output;
+    } else if (const auto run_id = value_of("--run-id", words, i, out)) {
+      out.run_id = *run_id;
+    } else if (words[i].starts_with('-')) {
+      out.mistake = no_option(words[i], {"--json", "--run-id", "--output"}, "ddprun report");
+    } else if (!out.file.empty()) {
+      out.mistake = "'" + visible(words[i]) + "' is one word too many.";
+    } else {
+      out.file = words[i];
+    }
+  }
+  if (out.mistake.empty() && out.file.empty())
+    out.mistake = "it takes a file of events, or a job: ddprun report --help.";
+  return out;
+}
 
 std::string report_help() {
   return "usage: ddprun report EVENTS|JOB [options]\n"
@@ -137,37 +139,33 @@ std::string report_help() {
 }
 
 int report_events(const std::vector<std::string>& words) {
-  auto request = request_of(words);
-  if (!request) {
-    const bool help = !words.empty() && (words.front() == "--help" || words.front() == "-h");
-    print_text(help ? stdout : stderr, report_help());
-    return help ? kSuccess : kUsage;
-  }
-  if (!request->mistake.empty()) return complain(request->mistake);
-  if (const std::string refusal = refusal_of_page(*request); !refusal.empty()) return complain(refusal);
-  if (const std::string none = find_events(*request); !none.empty()) return complain(none);
-  if (std::error_code error; std::filesystem::is_directory(request->file, error))
-    return complain("'" + request->file + "' is a folder; name the file of events in it, such as " +
-                    (std::filesystem::path(request->file) / "events.jsonl").string() + ".");
-  std::ifstream in(request->file, std::ios::binary);
+  ReportWords request = read_report_words(words);
+  if (request.help) return print_text(stdout, report_help()), kSuccess;
+  if (!request.mistake.empty()) return complain(request.mistake);
+  if (const std::string refusal = refusal_of_page(request); !refusal.empty()) return complain(refusal);
+  if (const std::string none = find_events(request); !none.empty()) return complain(none);
+  if (std::error_code error; std::filesystem::is_directory(request.file, error))
+    return complain("'" + request.file + "' is a folder; name the file of events in it, such as " +
+                    (std::filesystem::path(request.file) / "events.jsonl").string() + ".");
+  std::ifstream in(request.file, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (!in.is_open() || in.bad()) return complain("cannot read '" + request->file + "': " + std::strerror(errno) + ".");
+  if (!in.is_open() || in.bad()) return complain("cannot read '" + request.file + "': " + std::strerror(errno) + ".");
   const EventFile file = read_events(text);
-  for (const std::string& problem : file.problems) complain("'" + request->file + "': " + problem + ".");
+  for (const std::string& problem : file.problems) complain("'" + request.file + "': " + problem + ".");
   if (!file.problems.empty()) return kUsage;
   const std::vector<std::string> jobs = jobs_of(file.events);
-  if (jobs.empty()) return complain("'" + request->file + "' has no events.");
-  if (jobs.size() > 1 && request->run_id.empty())
-    return complain("'" + request->file +
-                    "' has events of several jobs; name one of them by --run-id: " + listed(jobs) + ".");
-  auto report = report_of(file.events, request->run_id.empty() ? jobs.front() : request->run_id);
-  if (!report && !request->run_id.empty())
-    return complain("'" + request->file + "' has no round of the job " + request->run_id +
+  if (jobs.empty()) return complain("'" + request.file + "' has no events.");
+  if (jobs.size() > 1 && request.run_id.empty())
+    return complain("'" + request.file + "' has events of several jobs; name one of them by --run-id: " + listed(jobs) +
+                    ".");
+  auto report = report_of(file.events, request.run_id.empty() ? jobs.front() : request.run_id);
+  if (!report && !request.run_id.empty())
+    return complain("'" + request.file + "' has no round of the job " + request.run_id +
                     "; its jobs are: " + listed(jobs) + ".");
-  if (!report) return complain("'" + request->file + "' has no round: the job has run no worker.");
-  report->snapshot_file = snapshot_of_record(request->file);
-  if (!request->page.empty()) return write_page(request->page, *report);
-  print_text(stdout, request->json ? to_json(*report) : to_text(*report));
+  if (!report) return complain("'" + request.file + "' has no round: the job has run no worker.");
+  report->snapshot_file = snapshot_of_record(request.file);
+  if (!request.page.empty()) return write_page(request.page, *report);
+  print_text(stdout, request.json ? to_json(*report) : to_text(*report));
   return kSuccess;
 }
 
