@@ -31,8 +31,8 @@ step that fails does not stop the others.
   --build           with --kit: first build its sources for the LibTorch of
                     this machine
   --output FILE     write the table there (default: docs/internals/gpu-run.md,
-                    between its two markers; with --kit gpu-check.md; with --no-gpu or with
-                    STEPs nowhere)
+                    between its two markers; with --kit gpu-check.md; with
+                    --no-gpu or with STEPs nowhere)
   --list            name the steps; with --budget those of the window, with
                     what --again adds
 
