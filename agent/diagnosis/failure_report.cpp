@@ -223,9 +223,8 @@ bool quotes(const std::string& report, const std::string& lines) {
       quoted_lines.push_back(without_thread(std::string(without_rank(std::string_view(line).substr(kQuoted.size())))));
   for (const std::string& line : lines_of(lines))
     if (!line.empty()) wanted.push_back(without_thread(printable_line(std::string(without_rank(line)), kLineBytesMax)));
-  const std::string first_line = report.substr(0, report.find('\n'));
-  return all_among(wanted, quoted_lines) ||
-         (!wanted.empty() && first_line.find(": " + wanted.back()) != first_line.npos);
+  if (!quoted_lines.empty() || wanted.empty()) return all_among(wanted, quoted_lines);
+  return report.substr(0, report.find('\n')).find(": " + wanted.back()) != report.npos;  // a short one
 }
 
 std::string to_text(const FailureReport& report) {

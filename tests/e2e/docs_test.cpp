@@ -28,7 +28,7 @@ CommandOptions in_folder(const TempFolder& folder) {
                                ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
                   {"RES_OPTIONS", "timeout:1 attempts:1"},
                   {"OMP_NUM_THREADS", "1"},  // more would wait for each other on a busy machine
-                  {"XDG_STATE_HOME", folder / "state"}},
+                  {"XDG_STATE_HOME", folder / ".state"}},
           .cwd = folder.path()};
 }
 

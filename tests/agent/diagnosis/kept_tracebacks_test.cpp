@@ -175,6 +175,10 @@ TEST_CASE("a report quotes a text whose lines it has, whichever rank's they are"
   CHECK_FALSE(quotes(report, "a\nc\n"));
   CHECK_FALSE(quotes(report, "ddprun: the job failed: rank 5.\n"));
   CHECK_FALSE(quotes("", "a\n"));
+  CHECK_FALSE(
+      quotes("ddprun: the job failed: rank 0 exited with code 1: AssertionError (t.py:9).\n    | assert b\n    | "
+             "AssertionError\n",
+             "assert a\nAssertionError\n"));
   const std::string fatal =
       "the job failed\n    | Fatal Python error: Aborted\n    | Current thread 0x00007f01 (most recent "
       "call first):\n    |   File \"t.py\", line 1 in f\n";
