@@ -157,7 +157,11 @@ void Agent::end() {
   const bool nobody_reads_files = end_.well || !options_.prints_end;
   tell_.reporter().error_files_are_in(layout_.clean_up(nobody_reads_files));
   pipes_.drain(kDrainLimit);
-  desk_.push_last([this] { io_.stop(); });
+  desk_.push_last([this] {
+    const MayWait for_what_it_says;
+    pipes_.drain(kDrainLimit);
+    io_.stop();
+  });
 }
 
 void Agent::await_files() {
