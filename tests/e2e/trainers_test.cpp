@@ -1,5 +1,7 @@
 // --watch with trainers: a preempted script has saved by its trainer's own means, and goes on as if nobody had
 // disturbed it.
+#include <unistd.h>
+
 #include <csignal>
 #include <fstream>
 
@@ -17,9 +19,17 @@ CommandOptions beside(const TempFolder& folder) {
           .cwd = folder.path()};
 }
 
+// Of this test alone: others may run at the same time.
+const std::string& job_id() {
+  static const std::string id = "trainer-" + std::to_string(getpid());
+  return id;
+}
+
 Words trainer_job(const Words& options, const Words& words) {
-  return joined(
-      {{ddprun_program(), "--rdzv-id=trainer"}, options, {source_folder() + "/tests/e2e/trainer_script.py"}, words});
+  return joined({{ddprun_program(), "--rdzv-id=" + job_id()},
+                 options,
+                 {source_folder() + "/tests/e2e/trainer_script.py"},
+                 words});
 }
 
 bool no_module(const std::string& kind) {
@@ -56,7 +66,7 @@ TEST_CASE("a trainer's script that --watch watches saves when it is preempted, a
     hold_after(folder, soak ? 3 + 2 * (kill % 4) : 7);
     Command job(trainer_job({"--nproc-per-node=2", "--watch"}, {kind}), beside(folder));
     job.wait_for_output("holds", kTrainerLimit);
-    const auto live = nlohmann::json::parse(run({ddprun_program(), "status", "trainer", "--json"}, kLimit).out)["live"];
+    const auto live = nlohmann::json::parse(run({ddprun_program(), "status", job_id(), "--json"}, kLimit).out)["live"];
     if (!soak) CHECK(live["step"] == (kind == "transformers" ? 6 : 7));  // the script's callback comes before ours
     if (kind != "accelerate") CHECK(live["total_steps"] == 120);
     if (kind != "accelerate" && !soak) CHECK(live["loss"].is_number());
@@ -89,7 +99,7 @@ TEST_CASE("a trainer's script that cannot save, has its own handler, or is only 
   hold_after(folder, 3);
   Command job(trainer_job({"--watch=" + watch}, {"transformers", word}), beside(folder));
   job.wait_for_output("holds", kTrainerLimit);
-  const auto live = nlohmann::json::parse(run({ddprun_program(), "status", "trainer", "--json"}, kLimit).out)["live"];
+  const auto live = nlohmann::json::parse(run({ddprun_program(), "status", job_id(), "--json"}, kLimit).out)["live"];
   if (word == "accumulated" && watch == "see") CHECK(live["total_steps"] == 60);  // as the trainer counts
   job.kill(SIGTERM);
   const Ended ended = job.wait_exit(kTrainerLimit);
