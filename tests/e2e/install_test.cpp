@@ -71,7 +71,7 @@ TEST_CASE("a project of one's own builds on the installed library, and trains un
   Command training(words, {.cwd = folder.path()});
   training.wait_for_output("^epoch 20$", 60s);
   REQUIRE(::kill(training.wait_for_process("RANK", "1", 10s), SIGKILL) == 0);
-  const Ended trained = training.wait_exit(60s);
+  const Ended trained = training.wait_exit(180s);  // a snapshot for each of 300 epochs, on a busy disk
   CHECK(trained == exited(0));
   CHECK(trained.err.find("rank 1 was killed by SIGKILL") != std::string::npos);
   const auto second_round = trained.out.rfind("from epoch ");
