@@ -113,7 +113,7 @@ awk -F'|' '{ name = $2; sub(/; found after .*/, "", name) }
 {
   echo "# Soaks"
   echo
-  echo "For who wants to know how often the tests with chance in them were run, and how they ended."
+  echo "For people who want to know how often the tests with chance in them were run, and how they ended."
   echo
   echo "Written by \`scripts/test.sh --soak\`: tests with chance in them, at their full counts, the last time each was run, on" \
     "$(nproc) cores. A row for each build that runs it. FAILED: some test of that soak failed, of this row or another one."
