@@ -79,7 +79,8 @@ map_flags="-Wl,-Map=%"
 
 quietly() { "$@" >"$work/log" 2>&1 || { tail -n 40 "$work/log" >&2; fail "$1 failed, see above"; }; }
 
-# What the wheel is built from, with pyproject.toml and README.md on top; its build folder is inside, for ccache. The files keep
+# What the wheel is built from, with pyproject.toml and README.md on top; its build folder is inside, named as that of
+# the preset, so that ccache has what was compiled there. The files keep
 # their times: a second build compiles what has changed.
 stage=build/wheel
 stage_sources() {
@@ -153,7 +154,7 @@ case $what in
   deb) build_deb ;;
   sbom)
     build_wheel
-    .venv-package/bin/python scripts/packages/sbom.py $stage/build/wheel >"$output/ddprun.cdx.json"
+    .venv-package/bin/python scripts/packages/sbom.py $stage/build/release >"$output/ddprun.cdx.json"
     echo "package.sh: $output/ddprun.cdx.json"
     ;;
 esac
