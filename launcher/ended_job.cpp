@@ -75,8 +75,9 @@ bool is_first_node(const Config& config, const std::optional<rendezvous::Seat>& 
 
 void keep_record(const Start& start, const Config& config, const std::string& run_id,
                  const std::optional<rendezvous::Seat>& seat, const agent::JobEnd& end) {
+  if (!start.keeps_record) return;
   const auto environment = own_environment();
-  if (!start.keeps_record || !has_records_folder(environment)) return;
+  if (!has_records_folder(environment)) return;
   signal(SIGXFSZ, SIG_IGN);  // a record that may not grow is not kept
   PlainJob job = plain_job(start, config, run_id, end);
   if (seat) job.nodes = seat->group_world_size, job.round = seat->round, job.restarts = seat->restarts;

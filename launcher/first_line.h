@@ -6,8 +6,8 @@
 
 namespace ddprun::launcher {
 
-constexpr std::size_t kFirstLineBytes =
-    4096;  // the first line, of which the kernel reads 256, comments, and the one below
+// Of the file: the first line, of which the kernel reads 256, comments, and the line below them.
+constexpr std::size_t kFirstLineBytes = 4096;
 
 // The command that its first line names, if that is known not to be Python: {"bash"}, {"perl", "-w"}. Else empty.
 // `beginning`: of the file.

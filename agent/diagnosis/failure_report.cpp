@@ -182,6 +182,16 @@ std::string all_alike(const FailureReport& report) {
   return ranges(ranks);
 }
 
+// A line for comparing ranks: without its own, and without the thread, as faulthandler writes "Current thread
+// 0x00007f2c (most recent call first):".
+std::string alike(std::string_view line) {
+  constexpr std::string_view kThread = "hread 0x";
+  std::string out(without_rank(line));
+  const std::size_t number = out.find(kThread);
+  if (number == out.npos) return out;
+  return out.erase(number, out.find(' ', number + kThread.size()) - number);
+}
+
 }  // namespace
 
 std::string headline(const rendezvous::Failure& failure, std::chrono::nanoseconds into_round) {
@@ -205,24 +215,12 @@ std::string ends_in_words(const std::vector<OtherEnd>& ends) {
   return kinds.size() > kKindsMax ? out + "; others in other ways" : out;
 }
 
-namespace {
-
-// For comparing ranks: faulthandler writes "Current thread 0x00007f2c (most recent call first):".
-std::string without_thread(const std::string& line) {
-  const std::size_t number = line.find("hread 0x");
-  const std::size_t rest = line.find(' ', number == line.npos ? number : number + std::string_view("hread ").size());
-  return number == line.npos || rest == line.npos ? line : line.substr(0, number) + line.substr(rest);
-}
-
-}  // namespace
-
 bool quotes(const std::string& report, const std::string& lines) {
   std::vector<std::string> quoted_lines, wanted;
   for (const std::string& line : lines_of(report))
-    if (line.starts_with(kQuoted))
-      quoted_lines.push_back(without_thread(std::string(without_rank(std::string_view(line).substr(kQuoted.size())))));
+    if (line.starts_with(kQuoted)) quoted_lines.push_back(alike(std::string_view(line).substr(kQuoted.size())));
   for (const std::string& line : lines_of(lines))
-    if (!line.empty()) wanted.push_back(without_thread(printable_line(std::string(without_rank(line)), kLineBytesMax)));
+    if (!line.empty()) wanted.push_back(printable_line(alike(line), kLineBytesMax));
   if (!quoted_lines.empty() || wanted.empty()) return all_among(wanted, quoted_lines);
   return report.substr(0, report.find('\n')).find(": " + wanted.back()) != report.npos;  // a short one
 }

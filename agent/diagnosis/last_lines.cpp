@@ -169,13 +169,6 @@ std::string uncaught(const std::vector<std::string>& lines, std::size_t i) {
   return "it did not catch its exception " + *type + (what ? ": " + *what : "");
 }
 
-std::string without_rank(const std::string& line) {
-  constexpr std::string_view kBefore = "[rank";
-  if (!line.starts_with(kBefore)) return line;
-  const std::size_t end = line.find_first_not_of("0123456789", kBefore.size());
-  return end != line.npos && end > kBefore.size() && line.compare(end, 3, "]: ") == 0 ? line.substr(end + 3) : line;
-}
-
 // "[W1128 23:09:22.399 ProcessGroupNCCL.cpp:1553] Warning: ...", as it is written when a process ends.
 bool is_log_of_pytorch(std::string_view line) {
   return line.size() > 2 && line[0] == '[' && std::string_view("IWE").find(line[1]) != line.npos &&
@@ -217,7 +210,7 @@ bool has_word(std::string_view line, std::string_view word) {
   return false;
 }
 
-bool speaks_of_meeting(const std::string& line) {
+bool speaks_of_meeting(std::string_view line) {
   const std::string upper = upper_case(line);
   const auto in_line = [&](std::string_view words) { return line.find(words) != line.npos; };
   return std::any_of(kOfMeetings.begin(), kOfMeetings.end(),
@@ -243,7 +236,7 @@ LineMeaning meaning(const rendezvous::ExitStatus& status, const std::vector<std:
 std::string last_line_to_compare(const std::vector<std::string>& last_lines) {
   constexpr std::size_t kCutMark = 4;  // " ..."
   for (std::size_t i = last_lines.size(); i-- > 0;) {
-    const std::string line = without_rank(printable_line(last_lines[i], rendezvous::kLastLineMax - kCutMark));
+    const std::string line(without_rank(printable_line(last_lines[i], rendezvous::kLastLineMax - kCutMark)));
     if (line.find_first_not_of(' ') != line.npos) return line;
   }
   return {};
@@ -266,7 +259,7 @@ bool cannot_begin(const rendezvous::ExitStatus& status, const std::vector<std::s
 
 bool is_about_meeting(const std::vector<std::string>& lines) {
   return std::any_of(lines.begin(), lines.end(), [](const std::string& ranked) {
-    const std::string line = without_rank(ranked);
+    const std::string_view line = without_rank(ranked);
     const bool is_other =
         line.starts_with(' ') || line.starts_with("usage:") || line.find("destroy_process_group()") != line.npos;
     return !is_other && speaks_of_meeting(line);
@@ -291,7 +284,7 @@ std::string error_of_traceback(const std::vector<std::string>& lines) {
   std::string error;
   bool wanted = false;
   for (const std::string& ranked : lines) {
-    const std::string line = without_rank(ranked);
+    const std::string_view line = without_rank(ranked);
     if (begins_fatal_error(line)) return {};
     if (line.starts_with("  File \"")) {
       wanted = true;

@@ -20,6 +20,7 @@ std::size_t rank_mark(std::string_view line) {
   if (!line.starts_with(kMark)) return kMark.starts_with(line) ? line.npos : 0;
   const std::size_t end = line.find_first_not_of("0123456789", kMark.size());
   if (end == line.npos) return line.npos;
+  if (end == kMark.size()) return 0;  // without a number it is none
   const std::string_view rest = line.substr(end, 3);
   if (rest == "]: ") return end + 3;
   return std::string_view("]: ").starts_with(rest) ? line.npos : 0;
