@@ -319,6 +319,7 @@ TEST_CASE("a program whose name is almost right is named, where it lies in the s
                               {"finetune.py", kScript},
                               {"src/train.py", kScript},
                               {"src/.train.py", kScript},
+                              {"src/.model.py", kScript},
                               {"src/tests.py", kFolder},
                               {"src/testt.py", kScript},
                               {"package", kFolder},
@@ -339,8 +340,8 @@ TEST_CASE("a program whose name is almost right is named, where it lies in the s
   CHECK_THAT(answer("src/.trian.py"), EndsWith("Did you mean 'src/.train.py'?"));
   for (const char* typed : {"output", "notes.tx", "other.py", "y.py", "b.py", "ac.py", "xy.py", "evl.py", "src/.py"})
     CHECK_THAT(answer(typed), !Contains("Did you mean"));
-  here.names_in = [](const std::string&) { return Words{".train.py"}; };
-  CHECK_THAT(answer("src/tain.py"), !Contains("Did you mean"));  // a hidden one
+  here.names_in = [](const std::string&) { return Words{".model.py"}; };
+  CHECK_THAT(answer("src/model.py"), !Contains("Did you mean"));  // a hidden one
   CHECK_THAT(answer("outputs"), EndsWith("it is a folder without a __main__.py. Name the program inside it."));
 }
 
