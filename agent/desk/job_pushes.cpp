@@ -26,7 +26,9 @@ std::uint64_t unix_ns(system_clock::time_point at) {
 }
 
 // By the clock of today: one that was set meanwhile moves all times alike.
-std::uint64_t unix_ns(TimePoint at) { return unix_ns(system_clock::now() - (Clock::now() - at)); }
+std::uint64_t unix_ns(TimePoint at) {
+  return unix_ns(system_clock::now() - duration_cast<system_clock::duration>(Clock::now() - at));
+}
 
 std::string read_or_throw(const std::string& file, std::size_t bytes_max, const std::string& what, FileThread& files) {
   const std::string name = what + " " + file;

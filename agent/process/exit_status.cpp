@@ -1,5 +1,6 @@
 #include "agent/process/exit_status.h"
 
+#include <array>
 #include <csignal>
 #include <cstring>
 
@@ -9,6 +10,26 @@ namespace ddprun::agent {
 namespace {
 
 constexpr int kShellNotRunnable = 126, kShellNotFound = 127, kShellSignal = 128;
+
+// glibc has sigabbrev_np() since 2.32, and ddprun runs with older ones.
+const char* abbreviation(int signal) {
+  struct Named {
+    int signal;
+    const char* name;
+  };
+  static constexpr std::array<Named, 31> kAll{{
+      {SIGHUP, "HUP"},       {SIGINT, "INT"},   {SIGQUIT, "QUIT"},   {SIGILL, "ILL"},   {SIGTRAP, "TRAP"},
+      {SIGABRT, "ABRT"},     {SIGBUS, "BUS"},   {SIGFPE, "FPE"},     {SIGKILL, "KILL"}, {SIGUSR1, "USR1"},
+      {SIGSEGV, "SEGV"},     {SIGUSR2, "USR2"}, {SIGPIPE, "PIPE"},   {SIGALRM, "ALRM"}, {SIGTERM, "TERM"},
+      {SIGSTKFLT, "STKFLT"}, {SIGCHLD, "CHLD"}, {SIGCONT, "CONT"},   {SIGSTOP, "STOP"}, {SIGTSTP, "TSTP"},
+      {SIGTTIN, "TTIN"},     {SIGTTOU, "TTOU"}, {SIGURG, "URG"},     {SIGXCPU, "XCPU"}, {SIGXFSZ, "XFSZ"},
+      {SIGVTALRM, "VTALRM"}, {SIGPROF, "PROF"}, {SIGWINCH, "WINCH"}, {SIGPOLL, "POLL"}, {SIGPWR, "PWR"},
+      {SIGSYS, "SYS"},
+  }};
+  for (const Named& one : kAll)
+    if (one.signal == signal) return one.name;
+  return nullptr;
+}
 
 // Whoever reaps a process learns the signal, not who sent it: it may have been the process itself.
 std::string signal_hint(int signal) {
@@ -50,7 +71,7 @@ std::string code_hint(int code) {
     return "its work is done, but part of the output could not be written; a restart would repeat all of it";
   if (code == kShellNotRunnable) return "the usual code of a shell for a command that it may not run";
   if (code == kShellNotFound) return "the usual code of a shell for a command that it did not find";
-  if (const int signal = code - kShellSignal; signal > 0 && sigabbrev_np(signal))
+  if (const int signal = code - kShellSignal; signal > 0 && abbreviation(signal))
     return "the usual code of a shell for a command killed by " + signal_name(signal);
   return {};
 }
@@ -62,13 +83,13 @@ rendezvous::ExitStatus exit_status_of(int code, int status) {
 }
 
 std::string signal_name(int signal) {
-  const char* name = sigabbrev_np(signal);
+  const char* name = abbreviation(signal);
   return name ? std::string("SIG") + name : "signal " + std::to_string(signal);
 }
 
 int signal_number(const std::string& name) {
   for (int signal = 1; signal < NSIG; ++signal)
-    if (const char* known = sigabbrev_np(signal); known && (name == known || name == std::string("SIG") + known))
+    if (const char* known = abbreviation(signal); known && (name == known || name == std::string("SIG") + known))
       return signal;
   return 0;
 }

@@ -1,5 +1,7 @@
 #include "agent/process/process_table.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 
 #include "agent/process/file_content.h"

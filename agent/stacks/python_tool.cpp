@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -119,6 +120,19 @@ std::optional<OutputPipe> output_pipe() {
   return made;
 }
 
+// Those of ours that a program would have beside its standard streams: what ddprun was itself started with. It opens
+// its own with close-on-exec. glibc can close all at once since 2.34, and ddprun runs with older ones.
+std::vector<int> inheritable_descriptors() {
+  std::vector<int> out;
+  std::error_code gone;
+  for (fs::directory_iterator entry("/proc/self/fd", gone), end; !gone && entry != end; entry.increment(gone)) {
+    const int fd = std::atoi(entry->path().filename().c_str());
+    const int flags = fd > STDERR_FILENO ? fcntl(fd, F_GETFD) : -1;
+    if (flags >= 0 && !(flags & FD_CLOEXEC)) out.push_back(fd);
+  }
+  return out;
+}
+
 // Frees what posix_spawn() is told.
 struct SpawnSettings {
   SpawnSettings() {
@@ -152,7 +166,7 @@ class ToolRun {
     posix_spawn_file_actions_addopen(&settings.files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&settings.files, out->to.get(), STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&settings.files, err->to.get(), STDERR_FILENO);
-    posix_spawn_file_actions_addclosefrom_np(&settings.files, STDERR_FILENO + 1);
+    for (const int fd : inheritable_descriptors()) posix_spawn_file_actions_addclose(&settings.files, fd);
     pid_t pid = 0;
     const int error = posix_spawn(&pid, command[0].c_str(), &settings.files, &settings.attributes,
                                   pointers_to(command).data(), pointers_to(environment).data());

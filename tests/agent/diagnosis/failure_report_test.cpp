@@ -88,6 +88,16 @@ TEST_CASE("a worker's end is told in words", "[exit_status]") {
   CHECK(signal_name(SIGRTMIN + 3) == "signal " + std::to_string(SIGRTMIN + 3));
 }
 
+TEST_CASE("every signal has the name that kill -l gives it, and is found by it", "[exit_status]") {
+  for (int signal = 1; signal < NSIG; ++signal) {
+    const char* name = sigabbrev_np(signal);
+    CAPTURE(signal);
+    CHECK(signal_name(signal) == (name ? std::string("SIG") + name : "signal " + std::to_string(signal)));
+    CHECK(signal_number(signal_name(signal)) == (name ? signal : 0));
+    if (name) CHECK(signal_number(name) == signal);
+  }
+}
+
 TEST_CASE("the kernel's words become ours", "[exit_status]") {
   CHECK(exit_status_of(CLD_EXITED, 0).ok());
   CHECK(exit_status_of(CLD_EXITED, 7) == ExitStatus{.code = 7});

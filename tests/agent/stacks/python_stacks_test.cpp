@@ -95,6 +95,16 @@ TEST_CASE("what the tool prints is taken, and its failure is told with what it s
              StartsWith("cannot start /nowhere/py-spy: "));
 }
 
+TEST_CASE("the tool has its standard streams, and no descriptor that ddprun was started with", "[stacks]") {
+  const TempFolder folder;
+  const int inherited = fcntl(STDERR_FILENO, F_DUPFD, 100);  // without close-on-exec
+  REQUIRE(inherited >= 100);
+  const std::string shell =
+      "[ -e /proc/self/fd/" + std::to_string(inherited) + " ] && echo Thread open || echo Thread closed";
+  CHECK(run_tool(folder, shell).text == "Thread closed\n");
+  close(inherited);
+}
+
 TEST_CASE("a tool whose first attempts fail is asked again", "[stacks]") {
   const TempFolder folder;
   const std::string file = folder / "tried";
