@@ -13,7 +13,7 @@ endfunction()
 
 option(DDPRUN_UNITY "Compile several files of a library at a time, which reads the headers once for them" ON)
 
-# Most of a file's time goes into the headers of Asio, nlohmann/json or LibTorch; eight files at a time pay for them once. CMake's own
+# Most of a file's time goes into the headers of Asio, nlohmann/json or LibTorch; two dozen files at a time pay for them once. CMake's own
 # unity files include by absolute path, and a second clone would compile them all again.
 function(ddprun_several_at_a_time target)
   if(DDPRUN_UNITY)  # at the folder's end, when all sources are named
@@ -21,12 +21,12 @@ function(ddprun_several_at_a_time target)
   endif()
 endfunction()
 
-define_property(TARGET PROPERTY DDPRUN_GROUP_SIZE BRIEF_DOCS "So many files are compiled at a time (default 8)")
+define_property(TARGET PROPERTY DDPRUN_GROUP_SIZE BRIEF_DOCS "So many files are compiled at a time (default 24)")
 
 function(ddprun_group_sources target)
   get_target_property(size ${target} DDPRUN_GROUP_SIZE)
   if(NOT size)
-    set(size 8)
+    set(size 24)
   endif()
   get_target_property(sources ${target} SOURCES)
   set(alone "")

@@ -9,9 +9,7 @@
 
 namespace ddprun::launcher {
 
-template <class Value>
-using Read = settings::Read<Value>;
-using settings::Wrong;
+using settings::Read, settings::Wrong;
 
 constexpr int kPortMax = 65'535;
 

@@ -27,7 +27,7 @@ std::string seconds(std::chrono::nanoseconds time, const char* format = "%.1f s"
   return text;
 }
 
-std::string local_time(WallTime when) {
+std::string local_time_ms(WallTime when) {
   const std::time_t whole = std::chrono::system_clock::to_time_t(when);
   const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(when.time_since_epoch()).count();
   std::tm parts{};
@@ -108,7 +108,7 @@ bool all_among(const std::vector<std::string>& lines, const std::vector<std::str
 void add_error(std::ostringstream& out, const FailureReport& report, const std::vector<std::string>& last_lines) {
   const auto lines = printable(shortened(lines_of(report.error.text)));
   if (lines.empty() || all_among(lines, last_lines)) return;  // Python prints what it records
-  out << "  its error file says" << (report.error.when ? ", at " + local_time(*report.error.when) : "") << ":\n";
+  out << "  its error file says" << (report.error.when ? ", at " + local_time_ms(*report.error.when) : "") << ":\n";
   quoted(out, lines);
 }
 
@@ -134,8 +134,8 @@ std::string where_in_words(const FailureReport& report) {
 
 std::string when_in_words(const FailureReport& report) {
   const std::string round = "in round " + std::to_string(report.failure.round);
-  if (!report.pid) return local_time(report.when) + ", " + round;
-  return local_time(report.when) + ", " + seconds(report.into_round, "%.3f s") + " after its start, " + round;
+  if (!report.pid) return local_time_ms(report.when) + ", " + round;
+  return local_time_ms(report.when) + ", " + seconds(report.into_round, "%.3f s") + " after its start, " + round;
 }
 
 // `explained`: another line says why it could not be started.

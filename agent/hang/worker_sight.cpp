@@ -14,7 +14,7 @@ namespace {
 using rendezvous::Activity;
 
 // A wait of a save or an evaluation is a wait: another rank's save has its own limit.
-Activity activity_of(const Progress& progress) {
+Activity activity_in(const Progress& progress) {
   const ddprun_beat beat = progress.beat ? progress.beat->kind : DDPRUN_BEAT_NONE;
   switch (progress.phase) {
     case DDPRUN_PHASE_SAVING:
@@ -44,7 +44,7 @@ bool is_ours(pid_t tracer) {
 }  // namespace
 
 WorkerSight sight_of(const Progress& progress) {
-  return {.activity = activity_of(progress),
+  return {.activity = activity_in(progress),
           .collective = progress.beat ? progress.beat->collective : "",
           .beats = progress.beat && (progress.beat->waits > 0 || progress.beat->load.count() > 0),
           .inferred = progress.inferred,

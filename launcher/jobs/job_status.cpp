@@ -8,7 +8,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kPreempted = 75, kTerminated = 143, kSignalled = 128;
-constexpr double kMilli = 1000.0;
+constexpr double kMillisecondsInSecond = 1000.0;
 
 std::string text_in(const json& from, const char* key) {
   const auto found = from.find(key);
@@ -108,11 +108,12 @@ json JobStatus::to_json(MilliSeconds now) const {
           {"started", started_},
           {"first_worker", optional_time(first_worker_)},
           {"ended", optional_time(ended_)},
-          {"seconds", static_cast<double>(until - started_) / kMilli},
+          {"seconds", static_cast<double>(until - started_) / kMillisecondsInSecond},
           {"training_ms", trained},
-          {"training_seconds", static_cast<double>(trained) / kMilli},
+          {"training_seconds", static_cast<double>(trained) / kMillisecondsInSecond},
           {"node_ms", earlier_node_time_ + (until - started_) * nodes_},
-          {"billable_seconds", static_cast<double>(earlier_node_time_ + (until - started_) * nodes_) / kMilli},
+          {"billable_seconds",
+           static_cast<double>(earlier_node_time_ + (until - started_) * nodes_) / kMillisecondsInSecond},
           {"starts", starts_},
           {"requeues", requeues_},
           {"nodes", nodes_},

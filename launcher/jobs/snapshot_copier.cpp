@@ -14,8 +14,8 @@ namespace ddprun::launcher {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::chrono::milliseconds kLookEvery{20};  // for the last one
-constexpr std::chrono::seconds kKillLimit{5};        // a command that is in the kernel longer is left there
+constexpr std::chrono::milliseconds kLastLookEvery{20};  // for the last one
+constexpr std::chrono::seconds kKillLimit{5};            // a command that is in the kernel longer is left there
 
 std::string stamp(const fs::path& path) {
   struct stat status {};
@@ -135,7 +135,7 @@ void SnapshotCopier::look_for_last() {
 
 void SnapshotCopier::await_look() {
   const auto found = look_.take();
-  if (!found) return after(kLookEvery, &SnapshotCopier::await_look);
+  if (!found) return after(kLastLookEvery, &SnapshotCopier::await_look);
   store(*found, std::exchange(last_, {}));
 }
 

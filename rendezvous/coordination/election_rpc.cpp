@@ -12,8 +12,8 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr std::chrono::milliseconds kPauseFirst{100};
-constexpr std::chrono::seconds kPauseMost{2};
+constexpr std::chrono::milliseconds kElectionPauseFirst{100};
+constexpr std::chrono::seconds kElectionPauseMost{2};
 constexpr std::chrono::milliseconds kStandbysFirst{300};
 
 std::shared_ptr<const std::string> shared_text(const FromAgent& message) {
@@ -95,7 +95,7 @@ class ElectionRpc::Connection {
     close_link();
     if (!again_ || (!target_.always && Clock::now() - began_ > kAnnounceFor)) return;
     dial(next_pause_);
-    next_pause_ = std::min<Duration>(2 * next_pause_, kPauseMost);
+    next_pause_ = std::min<Duration>(2 * next_pause_, kElectionPauseMost);
   }
 
   asio::io_context& io_;
@@ -107,7 +107,7 @@ class ElectionRpc::Connection {
   std::shared_ptr<const std::string> message_;  // encoded
   bool again_ = false, trying_ = false;
   TimePoint began_;
-  Duration next_pause_ = kPauseFirst;
+  Duration next_pause_ = kElectionPauseFirst;
 };
 
 ElectionRpc::ElectionRpc(asio::io_context& io, std::shared_ptr<Resolver> names, PeerTrust trust, OnVote on_vote,

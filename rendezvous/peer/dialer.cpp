@@ -7,7 +7,7 @@ namespace {
 
 using asio::ip::tcp;
 
-constexpr std::chrono::seconds kAnswerLimit{5};
+constexpr std::chrono::seconds kGreetingLimit{5};
 
 }  // namespace
 
@@ -49,7 +49,7 @@ void Dialer::connect() {
 }
 
 void Dialer::authenticate(tcp::socket socket) {
-  const TimePoint deadline = attempt_.deadline.value_or(Clock::now() + kAnswerLimit);
+  const TimePoint deadline = attempt_.deadline.value_or(Clock::now() + kGreetingLimit);
   if (!attempt_.deadline) at(deadline, [this] { fail({"it does not answer"}); });
   connection_.emplace(std::move(socket), PeerRole::client, trust_);
   connection_->handshake(deadline, [this](const std::string& refusal) {

@@ -23,7 +23,7 @@ class Dialer {
   struct Attempt {
     ControlAddress address;
     Duration pause = {};                     // before it begins
-    std::optional<TimePoint> deadline = {};  // for everything; empty: kAnswerLimit from the TCP connection on
+    std::optional<TimePoint> deadline = {};  // for everything; empty: kGreetingLimit from the TCP connection on
   };
   using Failure = Connector::Failure;
   struct Hooks {

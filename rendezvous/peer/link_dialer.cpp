@@ -8,7 +8,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr std::chrono::milliseconds kPauseFirst{20}, kPauseMax{500};
+constexpr std::chrono::milliseconds kDialPauseFirst{20}, kDialPauseMax{500};
 
 // A connection, and the bytes being sent over it.
 struct Sending {
@@ -30,7 +30,7 @@ LinkDialer::LinkDialer(asio::io_context& io, Options options, Hooks hooks)
     : options_(std::move(options)),
       hooks_(std::move(hooks)),
       deadline_(Clock::now() + options_.within),
-      pause_(kPauseFirst),
+      pause_(kDialPauseFirst),
       dialer_(io, options_.names, options_.trust,
               {[this](PeerConnection connection) { open(std::move(connection)); },
                [this](const Dialer::Failure& failure) { retry(failure.why); }}) {
@@ -69,7 +69,7 @@ void LinkDialer::retry(const std::string& why) {
   dialer_.stop();
   if (Clock::now() + pause_ >= deadline_) return hooks_.on_failed(why);
   dialer_.start({options_.agent, pause_, deadline_});
-  pause_ = std::min<Duration>(2 * pause_, kPauseMax);
+  pause_ = std::min<Duration>(2 * pause_, kDialPauseMax);
 }
 
 }  // namespace ddprun::rendezvous

@@ -22,7 +22,7 @@ constexpr std::size_t kGrowBytes = 1 << 20;
 // A host that drops our packets must not use up the time of its other addresses.
 constexpr std::chrono::seconds kAddressLimit{3};
 
-std::string error_message(int error) { return std::generic_category().message(error); }
+std::string message_of(int error) { return std::generic_category().message(error); }
 
 int poll_ms(TimePoint deadline) {
   if (deadline == TimePoint::max()) return -1;
@@ -37,7 +37,7 @@ bool wait_ready(int fd, short events, TimePoint deadline) {
     const int n = poll(&waiting, 1, poll_ms(deadline));
     if (n > 0) return true;
     if (n == 0 && Clock::now() >= deadline) return false;
-    if (n < 0 && errno != EINTR) throw ConnectionError(error_message(errno));
+    if (n < 0 && errno != EINTR) throw ConnectionError(message_of(errno));
   }
 }
 
@@ -73,7 +73,7 @@ Stream Stream::connect(const std::string& host, std::uint16_t port, TimePoint de
     result = open_connection(address, deadline - now > kAddressLimit ? now + kAddressLimit : deadline);
     if (result >= 0) return Stream(Fd(result));
   }
-  throw ConnectionError(error_message(-result));
+  throw ConnectionError(message_of(-result));
 }
 
 void Stream::write(std::string_view bytes, TimePoint deadline) {
@@ -82,7 +82,7 @@ void Stream::write(std::string_view bytes, TimePoint deadline) {
     if (n >= 0)
       bytes.remove_prefix(static_cast<std::size_t>(n));
     else if (!is_retryable(errno))
-      throw ConnectionError(error_message(errno));
+      throw ConnectionError(message_of(errno));
     else if (!wait_ready(fd_.get(), POLLOUT, deadline))
       throw DeadlineExceeded("it does not accept data");
   }
@@ -137,7 +137,7 @@ void Stream::refill(TimePoint deadline) {
     buffer_.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
     if (n > 0) return;
     if (n == 0) throw ConnectionError("it closed the connection");
-    if (!is_retryable(errno)) throw ConnectionError(error_message(errno));
+    if (!is_retryable(errno)) throw ConnectionError(message_of(errno));
     if (!wait_ready(fd_.get(), POLLIN, deadline)) throw DeadlineExceeded("no answer");
     buffer_.resize(kBufferBytes);
   }

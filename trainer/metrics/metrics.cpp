@@ -38,7 +38,7 @@ class MetricsLog::Sink {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 class JsonLines : public MetricsLog::Sink {
  public:
@@ -103,12 +103,12 @@ class EventFile : public MetricsLog::Sink {
 }  // namespace
 
 std::string json_line(const MetricsRow& row) {
-  Json line{{"step", row.step}, {"epoch", row.epoch}, {"time", row.wall_time}};
+  OrderedJson line{{"step", row.step}, {"epoch", row.epoch}, {"time", row.wall_time}};
   for (const auto& [name, value] : row.values) {
     check(!line.contains(name), "a row of metrics has each name once");
     line[name] = value;
   }
-  return line.dump(-1, ' ', false, Json::error_handler_t::replace);  // NaN and infinities become null
+  return line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);  // NaN and infinities become null
 }
 
 MetricsLog::MetricsLog(const MetricsOptions& options, double now) : say_(options.say) {

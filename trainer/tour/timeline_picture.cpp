@@ -10,11 +10,11 @@
 namespace ddprun::train {
 namespace {
 
-constexpr std::size_t kRanksDrawnMax = 32;
-constexpr double kWidth = 960, kLeft = 84, kRightMin = 30, kMargin = 20, kLane = 30, kLaneGap = 10;
+constexpr std::size_t kLanesDrawnMax = 32;
+constexpr double kWidth = 960, kLaneLeft = 84, kRightMin = 30, kTimelineMargin = 20, kLane = 30, kLaneGap = 10;
 constexpr double kNameGap = 5;            // between a line and its name
 constexpr double kSize = 12, kLine = 18;  // size of texts, distance of lines
-constexpr std::string_view kMuted = "#555555", kGrid = "#d9d9d9", kDark = "#1a1a1a";
+constexpr std::string_view kAxisColour = "#555555", kGrid = "#d9d9d9", kDark = "#1a1a1a";
 using Anchor = TextStyle::Anchor;
 
 struct BarStyle {
@@ -61,7 +61,7 @@ class Drawing {
   Drawing(const std::vector<Lane>& lanes, const std::vector<SyncPoint>& sync_points)
       : lanes_(lanes),
         end_(end_of(lanes)),
-        drawn_(std::min(lanes.size(), kRanksDrawnMax)),
+        drawn_(std::min(lanes.size(), kLanesDrawnMax)),
         right_(right_margin(sync_points)),
         names_(place_names(sync_points)),
         top_(74 + kLine * rows_of_names()),
@@ -69,7 +69,7 @@ class Drawing {
         svg_(kWidth, bottom_ + 60 + (drawn_ < lanes.size() ? kLine : 0), "What each rank does, and when it waits") {}
 
   std::string draw() {
-    svg_.text(kMargin, 28, "What each rank does, and when it waits for the others", {.size = 17, .bold = true});
+    svg_.text(kTimelineMargin, 28, "What each rank does, and when it waits for the others", {.size = 17, .bold = true});
     draw_legend();
     draw_axis();
     for (std::size_t rank = 0; rank < drawn_; ++rank) draw_lane(rank);
@@ -84,7 +84,7 @@ class Drawing {
     int row;
   };
 
-  double x_of(double time) const { return kLeft + (kWidth - kLeft - right_) * time / end_; }
+  double x_of(double time) const { return kLaneLeft + (kWidth - kLaneLeft - right_) * time / end_; }
 
   // Room for the name of a sync point at the very end.
   static double right_margin(const std::vector<SyncPoint>& sync_points) {
@@ -117,7 +117,7 @@ class Drawing {
   }
 
   void draw_legend() {
-    double x = kMargin;
+    double x = kTimelineMargin;
     for (const Activity what : kActivities) {
       const auto [colour, name] = bar_style(what);
       svg_.rect({x, 42, 14, 14}, colour, kDark, 0.5);
@@ -132,18 +132,18 @@ class Drawing {
       const double x = x_of(i * tick);
       svg_.line(x, top_ - 4, x, bottom_ + 4, kGrid);
       svg_.text(x, bottom_ + 20, decimal(i * tick, tick < 1 ? 2 : 0),
-                {.size = kSize, .anchor = Anchor::middle, .colour = kMuted});
+                {.size = kSize, .anchor = Anchor::middle, .colour = kAxisColour});
     }
-    svg_.text((kLeft + kWidth - right_) / 2, bottom_ + 42, "milliseconds",
-              {.size = kSize, .anchor = Anchor::middle, .colour = kMuted});
+    svg_.text((kLaneLeft + kWidth - right_) / 2, bottom_ + 42, "milliseconds",
+              {.size = kSize, .anchor = Anchor::middle, .colour = kAxisColour});
     if (drawn_ < lanes_.size())
-      svg_.text(kLeft, bottom_ + 42 + kLine, "and " + counted(lanes_.size() - drawn_, "more rank"),
-                {.size = kSize, .colour = kMuted});
+      svg_.text(kLaneLeft, bottom_ + 42 + kLine, "and " + counted(lanes_.size() - drawn_, "more rank"),
+                {.size = kSize, .colour = kAxisColour});
   }
 
   void draw_lane(std::size_t rank) {
     const double y = top_ + (kLane + kLaneGap) * static_cast<double>(rank);
-    svg_.text(kLeft - 10, y + kLane / 2 + 4.5, "rank " + std::to_string(rank), {.anchor = Anchor::end});
+    svg_.text(kLaneLeft - 10, y + kLane / 2 + 4.5, "rank " + std::to_string(rank), {.anchor = Anchor::end});
     for (const Span& span : lanes_[rank]) {
       const std::string_view colour = bar_style(span.what).colour;
       const double x = x_of(span.begin), width = x_of(span.end) - x;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kStore = StoreFront::kClientsEnd;  // its tag in the poller
 
-void log_to_stderr(const std::string& line) { print_line(stderr, "ddprun: the store proxy " + line); }
+void log_proxy_to_stderr(const std::string& line) { print_line(stderr, "ddprun: the store proxy " + line); }
 
 }  // namespace
 
@@ -69,7 +69,7 @@ class StoreProxy::Impl {
 StoreProxy::Impl::Impl(const Options& options)
     : limits_(options.proxy_limits),
       on_lost_(options.on_lost),
-      log_(options.log ? options.log : log_to_stderr),
+      log_(options.log ? options.log : log_proxy_to_stderr),
       listening_(open_listener(options.address, options.port)),
       memory_(options.limits.memory_bytes_max),
       front_(listening_, options.own_user_only, options.limits, memory_, loop_.poller(),

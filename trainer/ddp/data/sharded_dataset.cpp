@@ -22,7 +22,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::string_view kHead = "DDPSHRD1", kTail = "DDPSHEND";
-constexpr std::size_t kEntryBytes = 16, kTrailerBytes = 32;
+constexpr std::size_t kPlaceBytes = 16, kTrailerBytes = 32;
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 constexpr std::int64_t kManifestBytesMax = std::int64_t{256} << 20;
 constexpr const char* kFormat = "ddprun-shards";
@@ -35,7 +35,7 @@ struct Shard {
 };
 
 // One entry of a shard's index.
-struct Entry {
+struct RecordPlace {
   std::uint64_t offset = 0;  // from the file's start
   std::uint32_t size = 0, crc = 0;
 };
@@ -159,7 +159,7 @@ class OpenShard {
     if (bytes != shard.bytes)
       throw unreadable(path_, "it has " + std::to_string(bytes) + " bytes and the manifest says " +
                                   std::to_string(shard.bytes) + ": it is damaged, or belongs to another data set");
-    const auto index_bytes = static_cast<std::size_t>(shard.records) * kEntryBytes;
+    const auto index_bytes = static_cast<std::size_t>(shard.records) * kPlaceBytes;
     data_end_ = bytes - static_cast<std::int64_t>(index_bytes + kTrailerBytes);
     if (data_end_ < static_cast<std::int64_t>(kHead.size())) throw unreadable(path_, "it is too short for its records");
     index_ = read_at(file_.get(), data_end_, index_bytes, path_);
@@ -174,9 +174,9 @@ class OpenShard {
   }
 
   std::string read(std::int64_t record) const {
-    const std::size_t at = static_cast<std::size_t>(record) * kEntryBytes;
-    const Entry entry{get<std::uint64_t>(index_, at), get<std::uint32_t>(index_, at + 8),
-                      get<std::uint32_t>(index_, at + 12)};
+    const std::size_t at = static_cast<std::size_t>(record) * kPlaceBytes;
+    const RecordPlace entry{get<std::uint64_t>(index_, at), get<std::uint32_t>(index_, at + 8),
+                            get<std::uint32_t>(index_, at + 12)};
     const auto data_end = static_cast<std::uint64_t>(data_end_);
     if (entry.offset > data_end || entry.size > data_end - entry.offset)
       throw unreadable(path_, "its index points outside the file");

@@ -72,7 +72,7 @@ Directory find_directory(const View& file) {
   return {file.u32(end + 16), file.u32(end + 12), file.u16(end + 10)};
 }
 
-struct Entry {
+struct ZipEntry {
   std::string_view name;
   std::uint64_t at;    // offset of its local header
   std::uint64_t size;  // of its content, as it is stored
@@ -96,7 +96,7 @@ void read_zip64_sizes(const View& extras, std::uint64_t& whole, std::uint64_t& s
 }
 
 // Moves `at` past it.
-Entry read_entry(const View& file, std::uint64_t& at) {
+ZipEntry read_entry(const View& file, std::uint64_t& at) {
   if (file.u32(at) != kEntry) fail("its directory has an invalid entry");
   if (file.u16(at + 8) & kEncrypted) fail("a part of it is compressed or encrypted");
   const bool compressed = file.u16(at + 10) != 0;
@@ -104,29 +104,29 @@ Entry read_entry(const View& file, std::uint64_t& at) {
   const std::uint64_t name = file.u16(at + 28), extra = file.u16(at + 30), comment = file.u16(at + 32);
   read_zip64_sizes(View(file.part(at + kEntryBytes + name, extra)), whole, size, local);
   if (size != whole && !compressed) fail("a part of it has two sizes");
-  const Entry entry{file.part(at + kEntryBytes, name), local, size, compressed};
+  const ZipEntry entry{file.part(at + kEntryBytes, name), local, size, compressed};
   at += kEntryBytes + name + extra + comment;
   return entry;
 }
 
-std::vector<Entry> read_entries(const View& file, const Directory& directory) {
+std::vector<ZipEntry> read_entries(const View& file, const Directory& directory) {
   file.part(directory.at, directory.size);
   if (directory.entries > directory.size / kEntryBytes) fail("its directory is too small for its entries");
-  std::vector<Entry> entries;
+  std::vector<ZipEntry> entries;
   for (std::uint64_t at = directory.at; entries.size() < directory.entries;) entries.push_back(read_entry(file, at));
   return entries;
 }
 
 // Parts must not overlap, and must lie before the directory: a small file must not have large content.
-void check_no_overlap(const View& file, std::vector<Entry>& entries, std::uint64_t directory) {
-  for (Entry& entry : entries) {
+void check_no_overlap(const View& file, std::vector<ZipEntry>& entries, std::uint64_t directory) {
+  for (ZipEntry& entry : entries) {
     if (file.u32(entry.at) != kLocal) fail("a part of it is not where it should be");
     entry.begin = entry.at + kLocalBytes + file.u16(entry.at + 26) + file.u16(entry.at + 28);
     file.part(entry.begin, entry.size);
   }
-  std::vector<const Entry*> by_place;
-  for (const Entry& entry : entries) by_place.push_back(&entry);
-  std::sort(by_place.begin(), by_place.end(), [](const Entry* a, const Entry* b) { return a->at < b->at; });
+  std::vector<const ZipEntry*> by_place;
+  for (const ZipEntry& entry : entries) by_place.push_back(&entry);
+  std::sort(by_place.begin(), by_place.end(), [](const ZipEntry* a, const ZipEntry* b) { return a->at < b->at; });
   for (std::size_t i = 0; i < by_place.size(); ++i) {
     const std::uint64_t limit = i + 1 < by_place.size() ? by_place[i + 1]->at : directory;
     if (by_place[i]->begin + by_place[i]->size > limit) fail("parts of it overlap");
@@ -138,13 +138,13 @@ void check_no_overlap(const View& file, std::vector<Entry>& entries, std::uint64
 Archive::Archive(std::string_view bytes, Compressed compressed) {
   const View file(bytes);
   const Directory directory = find_directory(file);
-  std::vector<Entry> entries = read_entries(file, directory);
+  std::vector<ZipEntry> entries = read_entries(file, directory);
   check_no_overlap(file, entries, directory.at);
   if (entries.empty()) fail("it is empty");
   const std::size_t slash = entries.front().name.find('/');
   if (slash == std::string_view::npos) fail("its parts are not in a folder");
   const std::string_view folder = entries.front().name.substr(0, slash + 1);
-  for (const Entry& entry : entries) {
+  for (const ZipEntry& entry : entries) {
     if (!entry.name.starts_with(folder)) fail("its parts are in several folders");
     if (entry.compressed && compressed == Compressed::refused) fail("a part of it is compressed or encrypted");
     if (entry.compressed) continue;
@@ -157,7 +157,7 @@ Archive::Archive(std::string_view bytes, Compressed compressed) {
 std::vector<std::string> names_in_zip(std::string_view bytes) try {
   const View file(bytes);
   std::vector<std::string> names;
-  for (const Entry& entry : read_entries(file, find_directory(file))) names.emplace_back(entry.name);
+  for (const ZipEntry& entry : read_entries(file, find_directory(file))) names.emplace_back(entry.name);
   return names;
 } catch (const Malformed&) {
   return {};

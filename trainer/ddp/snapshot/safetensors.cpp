@@ -40,7 +40,7 @@ constexpr std::array<std::pair<std::string_view, std::size_t>, 16> kTypes{{{"F64
                                                                            {"F8_E5M2", 1},
                                                                            {"C64", 8}}};
 
-[[noreturn]] void fail(const std::string& why) { throw std::runtime_error(why); }
+[[noreturn]] void refuse(const std::string& why) { throw std::runtime_error(why); }
 
 std::uint64_t length_of(std::string_view file) {
   std::uint64_t length = 0;
@@ -50,31 +50,31 @@ std::uint64_t length_of(std::string_view file) {
 }
 
 std::string_view header_of(std::string_view file) {
-  if (file.size() < kLengthBytes) fail("it is cut short");
+  if (file.size() < kLengthBytes) refuse("it is cut short");
   const std::uint64_t length = length_of(file);
-  if (length > kHeaderBytesMax) fail("its header would be of " + std::to_string(length) + " bytes");
-  if (length > file.size() - kLengthBytes) fail("it is cut short");
+  if (length > kHeaderBytesMax) refuse("its header would be of " + std::to_string(length) + " bytes");
+  if (length > file.size() - kLengthBytes) refuse("it is cut short");
   return file.substr(kLengthBytes, length);
 }
 
 Json json_of(std::string_view header) {
-  if (header.empty() || header.front() != '{') fail("its header is not a JSON object");
+  if (header.empty() || header.front() != '{') refuse("its header is not a JSON object");
   std::set<std::string> names;
   const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > kDepthMax) fail("its header is nested too deeply");
+    if (depth > kDepthMax) refuse("its header is nested too deeply");
     if (event == Json::parse_event_t::key && depth == 1 && !names.insert(parsed.get<std::string>()).second)
-      fail("its header has " + printable(parsed.get<std::string>()) + " twice");
+      refuse("its header has " + printable(parsed.get<std::string>()) + " twice");
     return true;
   };
   try {
     return Json::parse(header.begin(), header.end(), watch);
   } catch (const Json::exception&) {
-    fail("its header is not JSON");
+    refuse("its header is not JSON");
   }
 }
 
 std::int64_t whole_number(const Json& value, const std::string& what) {
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > INT64_MAX) fail(what + " is not a size");
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > INT64_MAX) refuse(what + " is not a size");
   return value.get<std::int64_t>();
 }
 
@@ -85,7 +85,7 @@ std::size_t bytes_of(const std::vector<std::int64_t>& shape, std::size_t element
     if (size == 0)
       empty = true;
     else if (__builtin_mul_overflow(bytes, size, &bytes))
-      fail(what + " is larger than any memory");
+      refuse(what + " is larger than any memory");
   return empty ? 0 : static_cast<std::size_t>(bytes);
 }
 
@@ -93,32 +93,32 @@ SafeTensor tensor_of(const std::string& name, const Json& entry, std::size_t dat
   const std::string what = "its tensor " + printable(name);
   const auto part = [&](const char* key, bool fits(const Json&)) -> const Json& {
     const auto it = entry.is_object() ? entry.find(key) : entry.end();
-    if (it == entry.end() || !fits(*it)) fail(what + " has no " + key);
+    if (it == entry.end() || !fits(*it)) refuse(what + " has no " + key);
     return *it;
   };
   const auto is_array = [](const Json& value) { return value.is_array(); };
   SafeTensor tensor{name, part("dtype", [](const Json& value) { return value.is_string(); }).get<std::string>(), {}};
   const std::size_t element = safetensors_element_bytes(tensor.dtype);
-  if (element == 0) fail(what + " has the unknown type " + printable(tensor.dtype));
+  if (element == 0) refuse(what + " has the unknown type " + printable(tensor.dtype));
   const Json& shape = part("shape", is_array);
-  if (shape.size() > kDimsMax) fail(what + " has " + std::to_string(shape.size()) + " dimensions");
+  if (shape.size() > kDimsMax) refuse(what + " has " + std::to_string(shape.size()) + " dimensions");
   for (const Json& size : shape) tensor.shape.push_back(whole_number(size, what + "'s shape"));
   const Json& offsets = part("data_offsets", is_array);
-  if (offsets.size() != 2) fail(what + " has no data_offsets");
+  if (offsets.size() != 2) refuse(what + " has no data_offsets");
   const auto begin = static_cast<std::size_t>(whole_number(offsets[0], what + "'s place"));
   const auto end = static_cast<std::size_t>(whole_number(offsets[1], what + "'s place"));
-  if (begin > end || end > data_bytes) fail(what + " reaches outside the file, which is cut short or damaged");
+  if (begin > end || end > data_bytes) refuse(what + " reaches outside the file, which is cut short or damaged");
   if (end - begin != bytes_of(tensor.shape, element, what))
-    fail(what + " has " + std::to_string(end - begin) + " bytes where its type and shape need others");
+    refuse(what + " has " + std::to_string(end - begin) + " bytes where its type and shape need others");
   tensor.begin = data_begin + begin;
   tensor.bytes = end - begin;
   return tensor;
 }
 
 void check_metadata(const Json& metadata) {
-  if (!metadata.is_object()) fail("its __metadata__ is not an object");
+  if (!metadata.is_object()) refuse("its __metadata__ is not an object");
   for (const Json& value : metadata)
-    if (!value.is_string()) fail("its __metadata__ contains something other than strings");
+    if (!value.is_string()) refuse("its __metadata__ contains something other than strings");
 }
 
 std::vector<SafeTensor> parse(std::string_view file) {
@@ -137,11 +137,11 @@ std::vector<SafeTensor> parse(std::string_view file) {
   std::size_t at = data_begin;
   for (const auto& tensor : tensors) {
     if (tensor.begin != at)
-      fail("its tensor " + printable(tensor.name) +
-           (tensor.begin < at ? " overlaps with the one before it" : " comes after a gap"));
+      refuse("its tensor " + printable(tensor.name) +
+             (tensor.begin < at ? " overlaps with the one before it" : " comes after a gap"));
     at += tensor.bytes;
   }
-  if (at != file.size()) fail("it has " + std::to_string(file.size() - at) + " bytes that belong to no tensor");
+  if (at != file.size()) refuse("it has " + std::to_string(file.size() - at) + " bytes that belong to no tensor");
   return tensors;
 }
 
