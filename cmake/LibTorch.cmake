@@ -59,16 +59,16 @@ else()
                  "all here, so the trainer speaks gloo only; the wheels nvidia-cuda-crt and nvidia-cuda-cccl or a CUDA toolkit bring them.")
 endif()
 
-# For a target that includes LibTorch. Its headers are precompiled once, for ddprun_ddp_torch, and used by all (20 s a file otherwise).
+# For a target that includes LibTorch. Its headers are precompiled once and used by all (20 s a file otherwise).
 function(ddprun_torch_headers target)
   # They fit only code that is compiled in the same way: with -fPIC, and without a name for the library's export.
   set_target_properties(${target} PROPERTIES DEFINE_SYMBOL "" POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC)
   target_include_directories(${target} SYSTEM PRIVATE ${PROJECT_SOURCE_DIR}/trainer/ddp/gloo_shim)
-  if(target STREQUAL ddprun_ddp_torch)
+  if(target STREQUAL ddprun_torch_precompiled)
     target_precompile_headers(${target} PRIVATE [["trainer/ddp/torch_pch.h"]])  # relative, as all that ccache compares
   else()
-    target_precompile_headers(${target} REUSE_FROM ddprun_ddp_torch)
+    target_precompile_headers(${target} REUSE_FROM ddprun_torch_precompiled)
   endif()
   ddprun_cache_precompiled(${target})
   if(CMAKE_DISABLE_PRECOMPILE_HEADERS)  # then reading them takes longer than all files of a library together

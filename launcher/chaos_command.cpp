@@ -14,6 +14,7 @@
 #include "launcher/live_job.h"
 #include "launcher/view/units.h"
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/base/print_line.h"
 
 namespace ddprun::launcher {
@@ -55,7 +56,7 @@ class Chaos {
     }
     if (outcomes_.empty() && declined_ == 0) return code;
     if (words_.json)
-      print_text(stdout, chaos_json(seed_, outcomes_, declined_).dump(1, ' ', /*ensure_ascii=*/true) + "\n");
+      print_text(stdout, json_text(chaos_json(seed_, outcomes_, declined_), {.indent = 1, .ascii = true}) + "\n");
     else if (!outcomes_.empty())
       print_text(stdout, chaos_table(outcomes_));
     if (outcomes_.empty()) return kNotRecovered;  // nothing was shown

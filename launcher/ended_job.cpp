@@ -14,6 +14,7 @@
 #include "launcher/inputs.h"
 #include "launcher/jobs/plain_record.h"
 #include "launcher/machine.h"
+#include "rendezvous/base/json_text.h"
 
 namespace ddprun::launcher {
 namespace fs = std::filesystem;
@@ -50,7 +51,7 @@ PlainJob plain_job(const Start& start, const Config& config, const std::string& 
                .nodes = std::max(1, static_cast<int>(config.hosts.size())),
                .exit_code = end.exit_code};
   job.command.insert(job.command.begin(), "ddprun");
-  job.end = nlohmann::json::parse(agent::to_json(end), nullptr, /*allow_exceptions=*/false);
+  job.end = parse_json(agent::to_json(end));
   return job;
 }
 

@@ -29,6 +29,7 @@
 #include "launcher/view/terminal.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/base/print_line.h"
 #include "rendezvous/base/spelling.h"
 
@@ -51,9 +52,7 @@ int complain(const std::string& command, const std::string& sentence, int code) 
 }
 
 // In ASCII: escaped for a terminal, a control character would be no JSON.
-std::string json_text(const nlohmann::json& json) {
-  return json.dump(2, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace) + "\n";
-}
+std::string shown_json(const nlohmann::json& json) { return json_text(json, {.indent = 2, .ascii = true}) + "\n"; }
 
 // Whether it may be cancelled from here, as far as is known.
 bool goes_on(const JobFacts& facts) {
@@ -309,7 +308,7 @@ int show_facts(const JobWords& words) {
   const bool of_newest_record = words.command == "describe" && words.handle.empty();
   const JobFacts facts = of_newest_record ? facts_of(record_named(words)) : status_of(words);
   if (words.json)
-    print_text(stdout, json_text(describe_json(facts)));
+    print_text(stdout, shown_json(describe_json(facts)));
   else
     print_text(stdout, words.command == "status" ? status_text(facts, output_columns()) : describe_text(facts));
   return kSuccess;
@@ -325,7 +324,7 @@ int list_jobs(const JobWords& words) {
   if (!words.json) return print_text(stdout, list_text(jobs)), kSuccess;
   nlohmann::json all = nlohmann::json::array();
   for (const JobFacts& job : jobs) all.push_back(describe_json(job));
-  return print_text(stdout, json_text(all)), kSuccess;
+  return print_text(stdout, shown_json(all)), kSuccess;
 }
 
 int execute(const JobWords& words) {

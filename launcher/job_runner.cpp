@@ -26,6 +26,7 @@
 #include "launcher/jobs/record_writer.h"
 #include "launcher/jobs/snapshot_copier.h"
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/base/print_line.h"
 #include "rendezvous/peer/token.h"
 
@@ -221,7 +222,7 @@ class JobRun {
   }
 
   void finish() {
-    const auto end = nlohmann::json::parse(agent_end(), nullptr, false);
+    const auto end = parse_json(agent_end());
     status_.on_end(exit_code_, end.is_discarded() ? nlohmann::json() : end, now_in_ms());
     std::error_code ignored;
     fs::remove(end_file_, ignored);

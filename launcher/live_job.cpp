@@ -11,6 +11,7 @@
 #include "launcher/job_submission.h"
 #include "launcher/machine.h"
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {
@@ -98,8 +99,7 @@ std::string LiveJob::ask(const std::string& line, int limit_seconds) {
 }
 
 nlohmann::json LiveJob::status() {
-  nlohmann::json answer = nlohmann::json::parse(ask(agent::kAskStatus, kStatusSeconds), nullptr,
-                                                /*allow_exceptions=*/false);
+  nlohmann::json answer = parse_json(ask(agent::kAskStatus, kStatusSeconds));
   return answer.is_object() ? answer : nlohmann::json();
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 #include <future>
+#include <iterator>
 #include <optional>
 #include <system_error>
 
@@ -17,6 +18,7 @@
 #include "launcher/view/terminal.h"
 #include "launcher/view/top_view.h"
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/base/print_line.h"
 #include "rendezvous/base/thread.h"
 #include "rendezvous/base/time.h"
@@ -35,7 +37,7 @@ double seconds_now() { return std::chrono::duration<double>(Clock::now().time_si
 nlohmann::json read_file(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw UsageError("cannot read " + path, "it is no file, or may not be read");
-  nlohmann::json all = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  nlohmann::json all = parse_json(std::string{std::istreambuf_iterator<char>(file), {}});
   if (all.is_object() && all.contains("live")) all = all["live"];
   if (!all.is_object() || !all.contains("ranks") || !all.contains("waits_for"))
     throw UsageError("cannot show " + path, "it is not what ddprun status --json prints for a running job");

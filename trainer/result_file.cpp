@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/json_text.h"
 #include "trainer/ddp/snapshot/files.h"
 #include "trainer/ddp/snapshot/replace_file.h"
 
@@ -29,7 +30,7 @@ void check_result_file(const std::string& path) {
 
 void write_result_file(const std::string& path, const nlohmann::ordered_json& result) {
   check(result.is_object(), "a result is one JSON object");
-  const std::string text = result.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  const std::string text = json_text(result, {.indent = 2}) + "\n";
   replace_file(path, {text}, "the result file");
 }
 

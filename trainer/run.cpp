@@ -13,6 +13,7 @@
 #include "ddprun/set_lr.h"
 #include "ddprun/sync_batch_norm.h"
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/base/print_line.h"
 #include "trainer/ddp/collectives/all_or_none.h"
 #include "trainer/ddp/group/gpu.h"
@@ -207,9 +208,9 @@ void check_same_data(const Run& run) {
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     if (all[rank] != all[0])
       throw agreed_error("the ranks have different data",
-                         "rank " + std::to_string(rank) + " has " + all[rank][0].dump() + " samples to train on and " +
-                             all[rank][1].dump() + " to test on, and rank 0 has " + all[0][0].dump() + " and " +
-                             all[0][1].dump(),
+                         "rank " + std::to_string(rank) + " has " + json_text(all[rank][0]) +
+                             " samples to train on and " + json_text(all[rank][1]) + " to test on, and rank 0 has " +
+                             json_text(all[0][0]) + " and " + json_text(all[0][1]),
                          "Give each machine the same files.");
 }
 

@@ -5,6 +5,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "rendezvous/base/json_text.h"
+
 namespace ddprun::agent {
 namespace {
 
@@ -30,13 +32,13 @@ std::optional<WallTime> time_of(double seconds) {
 
 std::string not_a_request(const std::string& line, const std::string& why) {
   const Json shown(line.substr(0, kShownMax));
-  return why + ": " + shown.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return why + ": " + json_text(shown);
 }
 
 }  // namespace
 
 TimerLine parse_timer_line(const std::string& line) {
-  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json(line);
   if (!json.is_object()) return not_a_request(line, "not a line of JSON");
   const auto pid = number_at<pid_t>(json, "pid");
   const auto expires = number_at<double>(json, "expiration_time");

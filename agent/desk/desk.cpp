@@ -11,6 +11,7 @@
 #include "agent/http/http_access.h"
 #include "agent/http/https.h"
 #include "agent/status/status_json.h"
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/peer/listen_socket.h"
 
 namespace ddprun::agent {
@@ -32,9 +33,7 @@ std::string cause_of(const rendezvous::EndRound& end) {
   return name;
 }
 
-std::string one_line(const nlohmann::json& status) {
-  return status.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
+std::string one_line(const nlohmann::json& status) { return json_text(status) + "\n"; }
 
 // A node whose workers have ended well is ready while it waits for the others: there is nothing to mend.
 HttpResponse readiness(const Desk::NodeState& node) {

@@ -6,6 +6,7 @@
 #include "agent/http/page/page.h"
 #include "agent/status/page_data.h"
 #include "agent/status/status_json.h"
+#include "rendezvous/base/json_text.h"
 
 namespace ddprun::agent {
 namespace {
@@ -45,7 +46,7 @@ void JobPage::job_ended(const rendezvous::Outcome& outcome) {
   timer_.cancel();
   const bool well = outcome.verdict == rendezvous::Verdict::success;
   const nlohmann::json end{{"text", well ? "The job has ended well." : "The job has ended: " + outcome.reason}};
-  end_ = server_sent("ended", end.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  end_ = server_sent("ended", json_text(end));
   server_.append_to_streams(end_);
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/process/exit_status.h"
+#include "rendezvous/base/json_text.h"
 
 namespace ddprun::agent {
 namespace {
@@ -14,7 +15,7 @@ using Json = nlohmann::json;
 constexpr std::size_t kRawMax = 4096;
 constexpr double kLastSecond = 9223372036;  // in the year 2262, the last that WallTime can hold
 
-Json parsed(const std::string& content) { return Json::parse(content, nullptr, /*allow_exceptions=*/false); }
+Json parsed(const std::string& content) { return parse_json(content); }
 
 std::string text_at(const Json& object, const char* key) {
   if (!object.is_object()) return {};
@@ -44,7 +45,7 @@ const Json& inside(const Json& object, const char* key) {
   return object.is_object() && object.contains(key) ? object[key] : nothing;
 }
 
-std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string dumped(const Json& json) { return json_text(json); }
 
 std::string seconds_of(WallTime when) {
   return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(when.time_since_epoch()).count());

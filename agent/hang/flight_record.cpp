@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::agent {
@@ -111,7 +112,7 @@ std::vector<int> ranks_of_group(const std::string& name, const Json& record, con
   if (const Json& known = member(groups, name.c_str()); known.is_array()) return ranks_of(known);
   const Json& text = member(member(member(record, "pg_config"), name.c_str()), "ranks");
   if (!text.is_string()) return {};
-  const Json list = Json::parse(text.get_ref<const std::string&>(), nullptr, false);
+  const Json list = parse_json(text.get_ref<const std::string&>());
   return list.is_array() ? ranks_of(list) : std::vector<int>();
 }
 
@@ -164,7 +165,7 @@ void resolve(RecordedGroup& group, const std::vector<Message>& messages) {
 }  // namespace
 
 std::optional<CollectiveRecord> flight_record(std::string_view text, std::string_view groups_text) {
-  const Json record = Json::parse(text, nullptr, false), groups = Json::parse(groups_text, nullptr, false);
+  const Json record = parse_json(text), groups = parse_json(groups_text);
   const Json& entries = member(record, "entries");
   if (!entries.is_array() || entries.empty()) return {};
   std::map<std::string, RecordedGroup> found;

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rendezvous/base/json_text.h"
+
 namespace ddprun::agent {
 
 std::string to_json(const JobEnd& end) {
@@ -15,7 +17,7 @@ std::string to_json(const JobEnd& end) {
                                 {"local_rank", failure->local_rank},
                                 {"hostname", failure->host},
                                 {"exit_code", failure->exit_code}};
-  return out.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+  return json_text(out, {.ascii = true}) + "\n";
 }
 
 }  // namespace ddprun::agent

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rendezvous/base/json_text.h"
+
 namespace ddprun::agent {
 namespace {
 
@@ -57,7 +59,7 @@ std::string event_line(const JobEvent& event) {
   out["source"] = event.worker ? "WORKER" : "AGENT";
   out["timestamp"] = std::chrono::duration_cast<milliseconds>(event.when.time_since_epoch()).count();
   out["metadata"] = metadata_of(event);
-  return out.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+  return json_text(out, {.ascii = true}) + "\n";
 }
 
 }  // namespace ddprun::agent

@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rendezvous/base/json_text.h"
+
 namespace ddprun::agent {
 namespace {
 
@@ -60,7 +62,7 @@ std::string kubeflow_status(const TrainingProgress& progress, std::int64_t now) 
   if (progress.samples_per_second) add("samples_per_second", value_text(*progress.samples_per_second));
   for (const auto& [name, value] : progress.measured) add(name, value_text(value));
   status["metrics"] = std::move(metrics);
-  return json{{"trainerStatus", std::move(status)}}.dump(-1, ' ', false, json::error_handler_t::replace);
+  return json_text(json{{"trainerStatus", std::move(status)}});
 }
 
 }  // namespace ddprun::agent

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/base/spelling.h"
 #include "rendezvous/coordination/round.h"
 
@@ -48,13 +49,12 @@ std::string act_line(const Act& act) {
                     {"rank", act.fault->rank},
                     {"id", act.fault->id},
                     {"time_ms", std::chrono::duration_cast<std::chrono::milliseconds>(act.fault->time).count()}};
-  return kAskAct + out.dump(-1, ' ', false, json::error_handler_t::replace);
+  return kAskAct + json_text(out);
 }
 
 std::variant<Act, std::string> parse_act(const std::string& line) {
   const std::size_t prefix = std::string_view(kAskAct).size();
-  const json object = json::parse(line.begin() + static_cast<std::ptrdiff_t>(std::min(prefix, line.size())), line.end(),
-                                  nullptr, /*allow_exceptions=*/false);
+  const json object = parse_json(std::string_view(line).substr(std::min(prefix, line.size())));
   if (!object.is_object()) return "the request is no JSON object";
   const auto kind = rendezvous::act_named(text_at(object, "act"));
   if (!kind) return "the act is not known";
@@ -77,11 +77,11 @@ std::variant<Act, std::string> parse_act(const std::string& line) {
 }
 
 std::string to_line(const ActAnswer& answer) {
-  return json{{"done", answer.done}, {"text", answer.text}}.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  return json_text(json{{"done", answer.done}, {"text", answer.text}}) + "\n";
 }
 
 ActAnswer parse_act_answer(const std::string& line) {
-  const json object = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const json object = parse_json(line);
   if (!object.is_object() || !object.contains("done")) return {false, "the job has ended"};
   return {object["done"] == true, text_at(object, "text")};
 }

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::agent {
@@ -93,7 +94,7 @@ std::string otlp_json(const MetricsValues& values, const MetricLabels& resource,
   write_metrics(values, writer);
   const json scope = {{"scope", {{"name", "ddprun"}, {"version", values.version}}}, {"metrics", writer.take()}};
   const json all = {{"resource", {{"attributes", attributes(resource)}}}, {"scopeMetrics", json::array({scope})}};
-  return json{{"resourceMetrics", json::array({all})}}.dump(-1, ' ', false, json::error_handler_t::replace);
+  return json_text(json{{"resourceMetrics", json::array({all})}});
 }
 
 }  // namespace ddprun::agent

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "rendezvous/base/json_text.h"
+
 namespace ddprun::agent {
 namespace {
 
@@ -42,7 +44,7 @@ json most_important(const json& ranks, const std::set<int>& named) {
   return out;
 }
 
-std::string text_of(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }
+std::string text_of(const json& object) { return json_text(object); }
 
 }  // namespace
 

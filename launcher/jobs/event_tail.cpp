@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "rendezvous/base/fd.h"
+#include "rendezvous/base/json_text.h"
 
 namespace ddprun::launcher {
 
@@ -26,7 +27,7 @@ bool EventTail::read(const std::function<void(const nlohmann::json&)>& take) {
     read_ += static_cast<std::uint64_t>(size);
     held_.append(piece.data(), static_cast<std::size_t>(size));
     for (std::size_t end; (end = held_.find('\n')) != std::string::npos; held_.erase(0, end + 1)) {
-      const auto event = nlohmann::json::parse(held_.substr(0, end), nullptr, false);
+      const auto event = parse_json(held_.substr(0, end));
       if (event.is_discarded()) continue;
       take(event);
       any = true;

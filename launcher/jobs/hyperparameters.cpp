@@ -5,6 +5,8 @@
 #include <optional>
 #include <sstream>
 
+#include "rendezvous/base/json_text.h"
+
 namespace ddprun::launcher {
 namespace {
 
@@ -64,7 +66,7 @@ std::optional<std::vector<std::string>> argparse_words(const std::string& key, c
 std::vector<std::string> sagemaker_words(const std::string& key, const toml::node& node) {
   if (const auto* yes = node.as_boolean()) return {flag_of(key), yes->get() ? "True" : "False"};
   if (const auto text = plain_text(node)) return {flag_of(key), *text};
-  return {flag_of(key), as_json(node).dump()};
+  return {flag_of(key), json_text(as_json(node))};
 }
 
 // Hydra's grammar of overrides: what is no plain word is in quotes.

@@ -9,6 +9,7 @@
 
 #include "agent/process/regular_file.h"
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/base/random_name.h"
 #include "rendezvous/base/spelling.h"
 
@@ -135,10 +136,10 @@ std::optional<Place> place_named(const std::string& name) {
 
 std::string text_of(const Handle& handle) { return std::string(scheme(handle.place)) + "://" + handle.id; }
 
-std::string text_of(const json& content) { return content.dump(2, ' ', false, json::error_handler_t::replace) + "\n"; }
+std::string text_of(const json& content) { return json_text(content, {.indent = 2}) + "\n"; }
 
 json JobRecord::read(const char* file) const {
-  auto content = json::parse(read_text(file), nullptr, false);
+  auto content = parse_json(read_text(file));
   return content.is_discarded() ? json() : content;
 }
 

@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rendezvous/base/json_text.h"
+
 namespace ddprun::launcher {
 namespace {
 
@@ -137,7 +139,7 @@ EventFile read_events(std::string_view text) {
     const bool last = end == std::string_view::npos;
     text.remove_prefix(last ? text.size() : end + 1);
     if (line.empty()) continue;
-    const json parsed = json::parse(line, nullptr, false);
+    const json parsed = parse_json(line);
     if (parsed.is_discarded() && last) {
       out.torn = true;
       continue;

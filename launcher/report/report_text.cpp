@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {
@@ -136,7 +137,7 @@ std::string to_json(const JobReport& report) {
   if (!report.snapshot_file.empty()) out["snapshot_file"] = report.snapshot_file;
   out["rounds"] = Json::array();
   for (const ReportedRound& round : report.rounds) out["rounds"].push_back(round_in(round, report));
-  return out.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
+  return json_text(out, {.ascii = true}) + "\n";
 }
 
 std::string to_page_data(const JobReport& report) {
@@ -157,7 +158,7 @@ std::string to_page_data(const JobReport& report) {
                  {"status", std::move(status)},
                  {"samples", page_samples(report.progress)},
                  {"rounds", page_rounds(report)}};
-  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(out);
 }
 
 }  // namespace ddprun::launcher

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/base/overloaded.h"
 
 namespace ddprun::launcher {
@@ -187,9 +188,9 @@ std::string encode(const UpMessage& message) {
           },
           [](const HostOutput& output) { return framed_output(output); },
           [](const HostEnded& ended) {
-            return framed_json('e', {{"index", ended.index},
-                                     {"reported", ended.reported},
-                                     {"end", Json::parse(agent::to_json(ended.end))}});
+            return framed_json(
+                'e',
+                {{"index", ended.index}, {"reported", ended.reported}, {"end", parse_json(agent::to_json(ended.end))}});
           },
           [](const HostLost& lost) {
             return framed_json('l', {{"index", lost.index}, {"why", lost.why}});
@@ -216,7 +217,7 @@ std::optional<UpMessage> decode_up(std::string_view frame) try {
 }
 
 std::optional<agent::JobEnd> read_job_end(const std::string& json) try {
-  return job_end_of(Json::parse(json));
+  return job_end_of(parse_json(json));
 } catch (const std::exception&) {
   return {};
 }

@@ -7,6 +7,7 @@
 
 #include "launcher/view/table.h"
 #include "launcher/view/units.h"
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/base/loss_text.h"
 #include "rendezvous/base/spelling.h"
 
@@ -20,12 +21,12 @@ constexpr std::size_t kRanksShown = 32, kNodesNamed = 8;
 
 void append(std::string& list, const std::string& item) { list += (list.empty() ? "" : ", ") + item; }
 
-std::string number_text(const json& value) { return value.is_null() ? "-" : value.dump(); }
+std::string number_text(const json& value) { return value.is_null() ? "-" : json_text(value); }
 
 std::string state_text(const json& live) {
   if (live["state"] == "unknown") return live["problem"];
   std::string out = live["state"].get<std::string>() + " for " + duration_text(live["state_seconds"]);
-  if (live["round"] > 0) out += ", round " + live["round"].dump();
+  if (live["round"] > 0) out += ", round " + json_text(live["round"]);
   const double backoff = live["backoff_seconds"];
   if (backoff > 0) out += ", the next one in " + duration_text(backoff);
   return out;
@@ -60,7 +61,7 @@ std::string no_step_text(const json& live) {
 
 std::string snapshot_text(const json& live) {
   if (live["snapshot_step"].is_null()) return "";
-  return "of step " + live["snapshot_step"].dump() + ", " + duration_text(live["snapshot_age_seconds"]) + " ago";
+  return "of step " + json_text(live["snapshot_step"]) + ", " + duration_text(live["snapshot_age_seconds"]) + " ago";
 }
 
 // "2 of 3 (1 crash, 1 hang); besides 1 lost node"
@@ -73,9 +74,9 @@ std::string restarts_text(const json& restarts) {
     const auto known = free.find(cause);
     std::string name = known == free.end() ? cause : known->second;
     std::replace(name.begin(), name.end(), '_', ' ');
-    append(known == free.end() ? charged : besides, count.dump() + " " + name);
+    append(known == free.end() ? charged : besides, json_text(count) + " " + name);
   }
-  std::string out = restarts["charged"].dump() + " of " + restarts["limit"].dump();
+  std::string out = json_text(restarts["charged"]) + " of " + json_text(restarts["limit"]);
   if (!charged.empty()) out += " (" + charged + ")";
   return besides.empty() ? out : out + "; besides " + besides;
 }
@@ -101,7 +102,7 @@ std::string time_text(const json& time) {
 std::string slow_text(const json& slow) {
   std::string out;
   for (const json& rank : slow)
-    append(out, "rank " + rank["rank"].dump() + (rank["phase"] == "load" ? " loads " : " computes ") +
+    append(out, "rank " + json_text(rank["rank"]) + (rank["phase"] == "load" ? " loads " : " computes ") +
                     formatted("%.1fx", rank["ratio"].get<double>()) + " slower than the median");
   return out;
 }
@@ -128,7 +129,7 @@ bool on_several_nodes(const json& ranks) {
 // Of whom the line is, where that is not clear.
 std::string writer_text(const json& line, const json& ranks) {
   std::string out;
-  if (ranks.size() > 1 && line["rank"].is_number()) out += " rank " + line["rank"].dump();
+  if (ranks.size() > 1 && line["rank"].is_number()) out += " rank " + json_text(line["rank"]);
   if (on_several_nodes(ranks)) out += " on " + line["node"].get<std::string>();
   return out.empty() ? "" : "," + out;
 }
@@ -163,8 +164,8 @@ std::string last_line_text(const json& live) {
 
 std::string step_text(const json& live) {
   if (const json step = live.value("step", json()); !step.is_number()) return "";
-  std::string out = live["step"].dump();
-  if (const json total = live.value("total_steps", json()); total.is_number()) out += " of " + total.dump();
+  std::string out = json_text(live["step"]);
+  if (const json total = live.value("total_steps", json()); total.is_number()) out += " of " + json_text(total);
   if (const json progress = live.value("progress", json()); progress.is_object())
     append(out, progress["text"].get<std::string>());
   if (const json rate = live.value("steps_per_second", json()); rate.is_number())
@@ -197,7 +198,7 @@ std::string ranks_text(const json& live, std::size_t columns) {
   if (with_lines) rows[0].push_back("LAST LINE");
   for (const json& rank : ranks) {
     if (rows.size() > kRanksShown) break;
-    rows.push_back({rank["rank"].dump(), rank["node"], does_text(rank), duration_text(rank["age_seconds"]),
+    rows.push_back({json_text(rank["rank"]), rank["node"], does_text(rank), duration_text(rank["age_seconds"]),
                     number_text(rank["step"]), processors_text(rank), bytes_text(rank["memory_bytes"])});
     const json line = last_output_of(rank);
     if (with_lines) rows.back().push_back(line.is_object() ? age_and_line(line, "") : "-");

@@ -6,6 +6,7 @@
 #include "launcher/view/status_text.h"
 #include "launcher/view/terminal_line.h"
 #include "launcher/view/units.h"
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {
@@ -139,7 +140,7 @@ std::string TopView::node_text(const Node& node) const {
 std::string TopView::rank_text(const json& rank) const {
   const int number = rank["rank"];
   const bool has_step = rank["step"].is_number();
-  const std::string step = has_step ? rank["step"].dump() : "-";
+  const std::string step = has_step ? json_text(rank["step"]) : "-";
   const std::string lag = has_step ? std::to_string(last_step_ - rank["step"].get<std::int64_t>()) : "-";
   std::string load = "   -", compute = load, wait = load, slow;
   if (const auto share = shares_.find(number); share != shares_.end()) {
@@ -175,14 +176,14 @@ std::vector<std::string> TopView::head(std::size_t columns) const {
                                 ? live_["problem"].get<std::string>()
                                 : live_["state"].get<std::string>() + " for " + duration_text(live_["state_seconds"]);
   std::string first = live_["run_id"].get<std::string>() + "  " + (problem_.empty() ? state : problem_);
-  if (field("round").is_number()) first += "  round " + live_["round"].dump();
+  if (field("round").is_number()) first += "  round " + json_text(live_["round"]);
   std::map<std::string, int> places;
   for (const json& node : live_.value("nodes", json::array())) ++places[node["state"].get<std::string>()];
   std::string second = "nodes:";
   for (const auto& [place, count] : places) second += " " + std::to_string(count) + " " + place;
   second += "  ranks: " + std::to_string(live_["ranks"].size());
   if (live_.contains("restarts"))
-    second += "  restarts: " + live_["restarts"]["charged"].dump() + " of " + live_["restarts"]["limit"].dump();
+    second += "  restarts: " + json_text(live_["restarts"]["charged"]) + " of " + json_text(live_["restarts"]["limit"]);
   if (field("snapshot_age_seconds").is_number())
     second += "  snapshot: " + duration_text(live_["snapshot_age_seconds"]) + " ago";
   std::vector<std::string> out{terminal_line(first, columns)};

@@ -4,6 +4,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/coordination/message_fields.h"
 
 namespace ddprun::rendezvous {
@@ -22,12 +23,12 @@ std::string written(const std::variant<Messages...>& message, const std::tuple<R
     row.fields(writer, *m);
   };
   std::apply([&](const auto&... row) { (write(row), ...); }, table);
-  return writer.take().dump(-1, ' ', false, Json::error_handler_t::replace);  // a host name may be invalid UTF-8
+  return json_text(writer.take());  // a host name may be invalid UTF-8
 }
 
 template <class Variant, class Table>
 Variant parsed(std::string_view bytes, const Table& table, NodeId sender = 0) {
-  const Json json = Json::parse(bytes, nullptr, false);
+  const Json json = parse_json(bytes);
   if (json.is_discarded()) throw BadMessage("it is not JSON");
   wire::Reader reader(json, sender);
   std::string type;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/coordination/ledger.h"
 #include "rendezvous/coordination/message_fields.h"
 
@@ -41,11 +42,11 @@ std::string ledger_text(const LedgerRecord& record, WallClock::time_point now) {
   wire::Writer writer;
   const LedgerFile file{kFormat, seconds(now), record};
   fields(writer, file);
-  return writer.take().dump(2, ' ', false, wire::Json::error_handler_t::replace) + "\n";
+  return json_text(writer.take(), {.indent = 2}) + "\n";
 }
 
 std::variant<LedgerRecord, InvalidLedger> read_ledger(std::string_view text, WallClock::time_point now) {
-  const wire::Json json = wire::Json::parse(text, nullptr, false);
+  const wire::Json json = parse_json(text);
   if (json.is_discarded()) return InvalidLedger{"it is not JSON"};
   LedgerFile file;
   try {

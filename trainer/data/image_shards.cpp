@@ -7,10 +7,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "ddprun/sharded_dataset.h"
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/base/random_name.h"
 #include "trainer/data/data_file.h"
 
@@ -79,7 +81,7 @@ ImageShards read_image_shards(const std::string& folder) {
                                       ? "there is no such folder"
                                       : "there is no images.json in it; in it " + what_is_in(folder));
   }
-  const json read = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const json read = parse_json(std::string{std::istreambuf_iterator<char>(file), {}});
   try {
     if (read.at("format") != kShardedImages || read.at("version") != 1)
       throw unusable_shards(folder, "its images.json is not one of version 1");
@@ -103,7 +105,7 @@ std::string images_json(const ImageShards& about) {
                                     {"width", about.width},        {"classes", about.classes},
                                     {"mean", about.mean_std.mean}, {"std", about.mean_std.std},
                                     {"flips", about.flips}};
-  return json.dump(1) + "\n";
+  return json_text(json, {.indent = 1}) + "\n";
 }
 
 void write_image_shards(const ImageSplits& images, const ImageShards& about, const std::string& folder,

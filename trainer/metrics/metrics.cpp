@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/json_text.h"
 #include "trainer/metrics/kept_rows.h"
 #include "trainer/metrics/row_file.h"
 #include "trainer/metrics/tensorboard.h"
@@ -108,7 +109,7 @@ std::string json_line(const MetricsRow& row) {
     check(!line.contains(name), "a row of metrics has each name once");
     line[name] = value;
   }
-  return line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);  // NaN and infinities become null
+  return json_text(line);  // NaN and infinities become null
 }
 
 MetricsLog::MetricsLog(const MetricsOptions& options, double now) : say_(options.say) {

@@ -8,6 +8,7 @@
 #include "launcher/jobs/places/program_run.h"
 #include "launcher/settings/values.h"
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/base/spelling.h"
 #include "rendezvous/base/time.h"
 
@@ -63,8 +64,8 @@ std::string kube_kind(bool jobset) { return jobset ? "jobsets.jobset.x-k8s.io" :
 nlohmann::json objects_of(const KubernetesJob& job, const std::string& selector, const std::string& what,
                           Duration limit) {
   const std::string kinds = kube_kind(job.jobset) + ",pods";
-  const auto list = nlohmann::json::parse(
-      ask_kubectl(kubectl(job.name_space, {"get", kinds, selector, "--output=json"}), what, limit), nullptr, false);
+  const auto list =
+      parse_json(ask_kubectl(kubectl(job.name_space, {"get", kinds, selector, "--output=json"}), what, limit));
   if (list.is_discarded()) throw Error(what, "kubectl answered with something else than JSON");
   return list;
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {
@@ -52,7 +53,7 @@ std::string yaml_string(const std::string& text) {
   const std::size_t first = text.starts_with("--") ? 2 : 0;
   const bool begins_plainly = first < text.size() && (is_ascii_letter(text[first]) || text[0] == '/');
   const bool plain = begins_plainly && consists_of(text, "_./-") && !is_yaml_keyword(text);
-  return plain ? text : nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  return plain ? text : json_text(nlohmann::json(text), {.ascii = true});
 }
 
 std::string yaml_lines(const std::string& text, std::size_t indent) {

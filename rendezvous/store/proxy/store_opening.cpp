@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rendezvous/base/json_text.h"
+
 namespace ddprun::rendezvous {
 namespace {
 
@@ -9,14 +11,14 @@ using Json = nlohmann::json;
 
 // null if it is not an object of this type.
 Json parse(std::string_view message, const char* type) {
-  Json json = Json::parse(message, nullptr, false);
+  Json json = parse_json(message);
   const bool is_it = json.is_object() && json.contains("type") && json["type"] == type;
   return is_it ? json : Json();
 }
 
 }  // namespace
 
-std::string encode_store_opening(int round) { return Json{{"type", "store"}, {"round", round}}.dump(); }
+std::string encode_store_opening(int round) { return json_text(Json{{"type", "store"}, {"round", round}}); }
 
 std::optional<int> parse_store_opening(std::string_view message) {
   const Json json = parse(message, "store");
@@ -27,7 +29,7 @@ std::optional<int> parse_store_opening(std::string_view message) {
   return static_cast<int>(number);
 }
 
-std::string store_welcome() { return Json{{"type", "store-welcome"}}.dump(); }
+std::string store_welcome() { return json_text(Json{{"type", "store-welcome"}}); }
 
 bool is_store_welcome(std::string_view message) { return !parse(message, "store-welcome").is_null(); }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
+#include "rendezvous/base/json_text.h"
 #include "trainer/ddp/group/init_method.h"
 
 namespace ddprun {
@@ -123,7 +124,7 @@ std::optional<LaunchedBy> launched_by_from(const std::string& text) {
 }
 
 std::string message_in(const std::string& end_file) {
-  const auto end = nlohmann::json::parse(end_file, nullptr, false);
+  const auto end = parse_json(end_file);
   const auto message = end.is_object() ? end.find("message") : end.end();
   return message != end.end() && message->is_string() ? message->get<std::string>() : "";
 }
@@ -142,7 +143,7 @@ std::string error_file(const std::string& type, const std::string& what, std::ch
   const nlohmann::json file{
       {"message",
        {{"message", text}, {"extraInfo", {{"py_callstack", text}, {"timestamp", std::to_string(seconds)}}}}}};
-  return file.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(file);
 }
 
 }  // namespace ddprun

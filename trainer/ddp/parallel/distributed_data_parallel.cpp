@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <regex>
 #include <sstream>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/logger.hpp>
@@ -243,11 +242,11 @@ DdpCore::Impl::Impl(torch::nn::Module& the_module, const DdpOptions& the_options
 // The reducer identifies parameters by index; users need their names.
 void DdpCore::Impl::throw_with_names(const c10::Error& error) const {
   const std::string text = error.what_without_backtrace();
-  std::smatch found;
-  static const std::regex without_gradient("Parameter indices which did not receive grad for rank [0-9]+: ([0-9 ]+)");
-  if (!std::regex_search(text, found, without_gradient)) throw Error("DistributedDataParallel", first_line(text));
+  const auto without_gradient = text.find("Parameter indices which did not receive grad for rank ");
+  const auto colon = text.find(": ", std::min(without_gradient, text.size()));
+  if (colon == std::string::npos) throw Error("DistributedDataParallel", first_line(text));
   std::vector<std::string> names;
-  std::istringstream places(found[1].str());
+  std::istringstream places(text.substr(colon + 2));
   for (std::size_t place; places >> place;) names.push_back(parameters.names.at(place));
   throw Error("the last step gave no gradient to " + first_names(names),
               "the loss does not depend on what they compute",

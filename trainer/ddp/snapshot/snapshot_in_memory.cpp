@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/json_text.h"
 #include "trainer/ddp/snapshot/damaged.h"
 #include "trainer/ddp/snapshot/memory_image.h"
 #include "trainer/ddp/snapshot/torch_file.h"
@@ -71,12 +72,11 @@ namespace {
 
 // `whole`: with all ranks' parts.
 std::string note_of(const std::string& run, const Snapshot& snapshot, const SnapshotFolder::Known& known) {
-  return json{{"run", run},
-              {"epochs", snapshot.at.epochs_run},
-              {"whole", !snapshot.rng.empty()},
-              {"metric", json_of(snapshot.metric)},
-              {"known", json_of(known)}}
-      .dump();
+  return json_text(json{{"run", run},
+                        {"epochs", snapshot.at.epochs_run},
+                        {"whole", !snapshot.rng.empty()},
+                        {"metric", json_of(snapshot.metric)},
+                        {"known", json_of(known)}});
 }
 
 }  // namespace
@@ -102,7 +102,7 @@ std::string SnapshotInMemory::identity() {
 }
 
 json SnapshotInMemory::note_if_ours(const SnapshotMemory::Kept& kept) const {
-  json note = json::parse(kept.note, nullptr, /*allow_exceptions=*/false);
+  json note = parse_json(kept.note);
   return note.is_object() && note.value("run", "") == run_ ? note : json();
 }
 
@@ -123,7 +123,7 @@ std::optional<SnapshotInMemory::Found> SnapshotInMemory::find(bool digests, cons
   try {
     auto content = memory_->read(kModelArea, *best);
     if (!content) return std::nullopt;
-    const json note = json::parse(best->note);
+    const json note = parse_json(best->note);
     const std::string digest = digests ? sha256_of(*content) : kNoDigest;
     Snapshot snapshot = snapshot_of_content(*content, digest);
     const SnapshotStamp stamp{snapshot.generation, snapshot.at.step, digest, number_of(note.at("metric"))};
@@ -278,7 +278,7 @@ void SnapshotInMemory::write_own(int place, const Stamp& stamp, const OwnState& 
   Staging staging;  // of its own, as the model's may be in use
   const MemoryImage image(dense_value(to_value(state), staging));
   const auto [generation, step, epochs] = stamp;
-  write_pieces(own_area(place), {generation, step}, image.pieces(), json{{"run", run_}, {"epochs", epochs}}.dump(),
+  write_pieces(own_area(place), {generation, step}, image.pieces(), json_text(json{{"run", run_}, {"epochs", epochs}}),
                SnapshotMemory::Copy::by_this_thread);
 }
 

@@ -8,10 +8,10 @@
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/json_text.h"
 #include "rendezvous/base/spelling.h"
 #include "rendezvous/base/suggestion.h"
 #include "trainer/ddp/snapshot/damaged.h"
@@ -103,7 +103,7 @@ Stored stored_in_safetensors(const FileBytes& bytes, const std::string& source) 
 // The files of an index, {"weight_map": {name: file}}; none: it is something else.
 std::set<std::string> files_of_index(const std::string& bytes, const std::string& source) {
   if (bytes.size() > kIndexBytesMax || bytes.find_first_not_of(" \n\r\t") != bytes.find('{')) return {};
-  const auto json = nlohmann::json::parse(bytes, nullptr, /*allow_exceptions=*/false);
+  const auto json = parse_json(bytes);
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) return {};
   std::set<std::string> files;
   for (const auto& file : json["weight_map"]) {
@@ -206,12 +206,16 @@ Stored read_stored_tensors(const std::string& given, const std::string& what) {
 }
 
 std::string index_of_part(const std::string& path) {
-  static const std::regex kPart(R"((.*)-[0-9]{5}-of-[0-9]{5}(\.[a-z]+))");
+  constexpr std::string_view kPart = "-00000-of-00000";  // with any digits
   const fs::path file(path);
-  const std::string name = file.filename();
-  std::smatch parts;
-  if (!std::regex_match(name, parts, kPart)) return "";
-  const fs::path index = file.parent_path() / (parts.str(1) + parts.str(2) + ".index.json");
+  const std::string stem = file.stem();
+  if (stem.size() < kPart.size()) return "";
+  std::string part = stem.substr(stem.size() - kPart.size());
+  std::replace_if(
+      part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; }, '0');
+  if (part != kPart) return "";
+  const std::string whole = stem.substr(0, stem.size() - kPart.size()) + file.extension().string();
+  const fs::path index = file.parent_path() / (whole + ".index.json");
   std::error_code none;
   return fs::exists(index, none) ? index.string() : "";
 }
