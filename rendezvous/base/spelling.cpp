@@ -39,13 +39,15 @@ std::vector<std::string> split(std::string_view text, char separator) {
 }
 
 std::vector<std::string_view> words_in(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\n\v\f\r";
+  const auto is_blank = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
   std::vector<std::string_view> words;
-  for (std::size_t end = 0, begin; (begin = text.find_first_not_of(kSpace, end)) != text.npos;) {
-    end = std::min(text.find_first_of(kSpace, begin), text.size());
-    words.push_back(text.substr(begin, end - begin));
+  words.reserve(text.size() / 4);  // a line of /proc at once
+  for (auto end = text.begin();;) {
+    const auto begin = std::find_if_not(end, text.end(), is_blank);
+    if (begin == text.end()) return words;
+    end = std::find_if(begin, text.end(), is_blank);
+    words.emplace_back(begin, end);
   }
-  return words;
 }
 
 std::size_t distance(std::string_view a, std::string_view b) {
