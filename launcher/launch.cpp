@@ -28,6 +28,7 @@
 #include "launcher/plan.h"
 #include "launcher/program.h"
 #include "launcher/search_context.h"
+#include "launcher/visible_gpus.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
 #include "rendezvous/channel/worker_exit.h"
@@ -40,7 +41,7 @@ constexpr std::chrono::seconds kLookUpLimit{1};  // the agent looks up the names
 
 std::vector<agent::Binding> bindings(agent::NumaBinding kind, int workers) {
   if (kind == agent::NumaBinding::none) return {};
-  return plan_bindings(kind, read_topology(kind, std::getenv("CUDA_VISIBLE_DEVICES")), workers);
+  return plan_bindings(kind, read_topology(kind, agent::gpu_variables()), workers);
 }
 
 // Its name may be looked up.
@@ -80,6 +81,9 @@ HostInfo host_info(const Config& config, const Machine& machine) {
                 python_folder(),
                 bindings(config.numa_binding, worker_count(config.nproc_per_node, machine).value()),
                 {}};
+  if (config.virtual_local_rank && !std::getenv("ZE_AFFINITY_MASK"))
+    if (std::string all = all_of_intel(agent::gpu_variables()); !all.empty())
+      host.environment["ZE_AFFINITY_MASK"] = std::move(all);
   const std::string named = named_host(config).first;
   host.named_is_elsewhere = !named.empty() && !is_here(named);
   if (config.interface.empty()) return host;

@@ -22,7 +22,7 @@ namespace ddprun::launcher {
 namespace {
 
 int gpus() {
-  static const int count = count_visible(std::getenv("CUDA_VISIBLE_DEVICES"), gpus_of_machine());
+  static const int count = count_gpus(agent::gpu_variables());
   return count;
 }
 

@@ -224,9 +224,9 @@ constexpr Option kOptions[] = {
          .brief = "workers: a number, cpu, gpu or auto (default 1)",
          .synonyms = "np,n,c,num-processes,num-gpus,gpus,workers,num-workers,nprocs,multi-gpu,gpu-ids,ppn,npernode,"
                      "ntasks-per-node,tasks-per-node",
-         .more =
-             "cpu counts the CPUs that ddprun may use, by affinity and by its control groups' quota; gpu the NVIDIA "
-             "devices that CUDA_VISIBLE_DEVICES leaves."}),
+         .more = "cpu counts the CPUs that ddprun may use, by affinity and by its control groups' quota; gpu (or xpu) "
+                 "the GPUs of NVIDIA, else of AMD, else of Intel, that CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES with "
+                 "ROCR_VISIBLE_DEVICES, or ZE_AFFINITY_MASK leave. A processor's own GPU of Intel is not counted."}),
     row(kWorkers, "module", "", "run PROGRAM as a Python module", at<&Config::module>(),
         {.letter = 'm',
          .more =
@@ -256,7 +256,8 @@ constexpr Option kOptions[] = {
     row(kWorkers, "virtual-local-rank", "",
         "LOCAL_RANK is 0 for all, and each sees one GPU: its entry of CUDA_VISIBLE_DEVICES",
         at<&Config::virtual_local_rank>(),
-        {.more = "Where HIP_VISIBLE_DEVICES is set, its entry counts, in both variables."}),
+        {.more = "Where HIP_VISIBLE_DEVICES is set, its entry counts, in both variables; so does Slurm's "
+                 "ROCR_VISIBLE_DEVICES, and ZE_AFFINITY_MASK for GPUs of Intel."}),
     row(kWorkers, "numa-binding", "KIND",
         "bind each worker to the CPUs and memory near its GPU: none, node, socket, exclusive or core-complex",
         at<&Config::numa_binding>(),

@@ -71,6 +71,24 @@ int count_uuids(const std::vector<std::string>& entries, const std::vector<std::
 
 }  // namespace
 
+int count_gpus(const agent::GpuVariables& variables) {
+  if (const auto nvidia = gpus_of_machine(); !nvidia.empty()) return count_visible(variables.cuda, nvidia);
+  if (const auto amd = agent::amd_gpus(); !amd.empty()) {
+    std::vector<std::string> ids;
+    for (const agent::GpuFile& gpu : left_by_rocr(amd, variables)) ids.push_back(gpu.id);
+    return count_visible(chosen_of_rocr(variables), ids);
+  }
+  return static_cast<int>(left_by_mask(agent::intel_gpus(variables), variables).size());
+}
+
+std::string all_of_intel(const agent::GpuVariables& variables) {
+  if (!gpus_of_machine().empty() || !agent::amd_gpus().empty()) return {};
+  std::string out;
+  const std::size_t count = agent::intel_gpus(variables).size();
+  for (std::size_t i = 0; i < count; ++i) out += (i > 0 ? "," : "") + std::to_string(i);
+  return out;
+}
+
 std::vector<std::string> gpus_of_machine() {
   const agent::Nvml nvml = agent::ask_nvml();
   if (nvml.state != agent::Nvml::answers) return gpus_by_files();

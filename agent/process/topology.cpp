@@ -77,45 +77,39 @@ std::string line_of(const std::string& text, const std::string& name) {
   return {};
 }
 
-std::vector<Device> read_devices(const fs::path& root, const char* visible) {
+std::vector<GpuFile> nvidia_gpus(const fs::path& root) {
   const fs::path driver = root / "proc/driver/nvidia/gpus";
   const std::vector<std::string> addresses = names_in(driver);
-  std::vector<std::string> ids;
+  std::vector<GpuFile> out;
   for (const std::string& address : addresses)
-    ids.push_back(line_of(file_content(driver / address / "information"), "GPU UUID"));
-  std::vector<Device> out;
-  for (const std::size_t index : visible_devices(visible, ids)) {
-    const std::string& address = addresses[index];
-    const auto node = number_in(root / "sys/bus/pci/devices" / address / "numa_node");
-    out.push_back({"GPU " + std::to_string(index) + " (" + address + ")", node >= 0 ? node : std::nullopt});
-  }
+    out.push_back({line_of(file_content(driver / address / "information"), "GPU UUID"), address});
   return out;
+}
+
+Device device_of(const fs::path& root, std::size_t index, const std::string& address) {
+  const auto node = number_in(root / "sys/bus/pci/devices" / address / "numa_node");
+  return {"GPU " + std::to_string(index) + " (" + address + ")", node >= 0 ? node : std::nullopt};
+}
+
+std::vector<Device> devices_of(const fs::path& root, const std::vector<GpuFile>& gpus, const char* visible) {
+  std::vector<std::string> ids;
+  for (const GpuFile& gpu : gpus) ids.push_back(gpu.id);
+  std::vector<Device> out;
+  for (const std::size_t index : visible_devices(visible, ids))
+    out.push_back(device_of(root, index, gpus[index].address));
+  return out;
+}
+
+std::vector<Device> read_devices(const fs::path& root, const GpuVariables& variables) {
+  if (const auto nvidia = nvidia_gpus(root); !nvidia.empty()) return devices_of(root, nvidia, variables.cuda);
+  if (const auto amd = amd_gpus(root); !amd.empty())
+    return devices_of(root, left_by_rocr(amd, variables), chosen_of_rocr(variables));
+  return devices_of(root, left_by_mask(intel_gpus(variables, root), variables), nullptr);
 }
 
 }  // namespace
 
-std::vector<std::size_t> visible_devices(const char* visible, const std::vector<std::string>& ids) {
-  std::vector<std::size_t> out;
-  if (!visible) {
-    for (std::size_t i = 0; i < ids.size(); ++i) out.push_back(i);
-    return out;
-  }
-  std::istringstream entries(visible);
-  for (std::string entry; std::getline(entries, entry, ',');) {
-    entry.erase(std::remove(entry.begin(), entry.end(), ' '), entry.end());
-    const auto number = number_after(entry, "");
-    const auto by_id = std::find_if(ids.begin(), ids.end(), [&](const std::string& id) {
-      return entry.rfind("GPU-", 0) == 0 && id.rfind(entry, 0) == 0;
-    });
-    const std::size_t index =
-        number ? static_cast<std::size_t>(*number) : static_cast<std::size_t>(by_id - ids.begin());
-    if (index >= ids.size()) break;
-    out.push_back(index);
-  }
-  return out;
-}
-
-Topology read_topology(NumaBinding kind, const char* visible, const fs::path& root) {
+Topology read_topology(NumaBinding kind, const GpuVariables& variables, const fs::path& root) {
   const fs::path system = root / "sys/devices/system";
   const std::string status = file_content(root / "proc/self/status");
   Topology out;
@@ -124,7 +118,7 @@ Topology read_topology(NumaBinding kind, const char* visible, const fs::path& ro
   out.allowed_nodes = parse_cpu_list(line_of(status, "Mems_allowed_list"));
   for (const int cpu : out.allowed_cpus)
     if (kind != NumaBinding::node) out.cpus[cpu] = read_cpu(system / "cpu" / ("cpu" + std::to_string(cpu)), cpu, kind);
-  out.devices = read_devices(root, visible);
+  out.devices = read_devices(root, variables);
   return out;
 }
 

@@ -29,6 +29,8 @@ std::string_view name_of(std::string_view entry) { return entry.substr(0, entry.
 
 constexpr const char* kCuda = "CUDA_VISIBLE_DEVICES";
 constexpr const char* kHip = "HIP_VISIBLE_DEVICES";
+constexpr const char* kRocr = "ROCR_VISIBLE_DEVICES";
+constexpr const char* kLevelZero = "ZE_AFFINITY_MASK";
 
 // For options that few jobs use.
 void add_choices(Environment& env, const JobIdentity& job, int workers, const Environment& inherited) {
@@ -42,8 +44,10 @@ void add_choices(Environment& env, const JobIdentity& job, int workers, const En
 void add_device(Environment& env, const JobIdentity& job, int local_rank, const Environment& inherited) {
   if (job.virtual_local_rank) {
     env["LOCAL_RANK"] = "0";
-    env[kCuda] = virtual_device(inherited, local_rank).value_or("");
-    if (const std::string device = devices_variable(inherited); device == kHip) env[kHip] = env[kCuda];
+    const std::string device = virtual_device(inherited, local_rank).value_or(""), from = devices_variable(inherited);
+    if (from == kLevelZero) env[kLevelZero] = device;
+    if (from != kLevelZero) env[kCuda] = device;
+    if (from == kHip || from == kRocr) env[kHip] = device;
   }
 }
 
@@ -100,7 +104,11 @@ Environment common_variables(const JobIdentity& job, int workers, const Environm
 }
 
 const char* devices_variable(const Environment& inherited) {
-  return inherited_or(inherited, kHip, "").empty() ? kCuda : kHip;
+  if (!inherited_or(inherited, kHip, "").empty()) return kHip;
+  if (inherited.contains(kCuda)) return kCuda;
+  for (const char* other : {kRocr, kLevelZero})
+    if (!inherited_or(inherited, other, "").empty()) return other;
+  return kCuda;
 }
 
 std::optional<std::string> virtual_device(const Environment& inherited, int local_rank) {
@@ -112,6 +120,7 @@ std::optional<std::string> virtual_device(const Environment& inherited, int loca
     if (comma == std::string_view::npos) return {};
     list.remove_prefix(comma + 1);
   }
+  if (found->first == kRocr) return std::to_string(local_rank);
   return std::string(trimmed(list.substr(0, list.find(','))));
 }
 

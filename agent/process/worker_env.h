@@ -42,11 +42,12 @@ Environment rank_variables(const JobIdentity& job, const rendezvous::Seat& seat,
 Environment common_variables(const JobIdentity& job, int workers, const Environment& inherited);
 
 // The variable that lists the devices: HIP_VISIBLE_DEVICES if it is set, as ROCm reads it first, else
-// CUDA_VISIBLE_DEVICES.
+// CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES (Slurm's for AMD) or ZE_AFFINITY_MASK (Intel).
 const char* devices_variable(const Environment& inherited);
 
 // The device that a worker with a virtual local rank sees: the entry of that variable, or the number itself if none is
-// set. An empty list has one entry, the empty one, as under torchrun. Nothing if the list is too short.
+// set, or if it is ROCR's: then HIP_VISIBLE_DEVICES takes the number, which counts among those that ROCR leaves. An
+// empty list has one entry, the empty one, as under torchrun. Nothing if the list is too short.
 std::optional<std::string> virtual_device(const Environment& inherited, int local_rank);
 
 // torchrun's only macro: every ${local_rank} in an argument becomes the number; other ${...} stay.

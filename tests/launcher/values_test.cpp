@@ -82,6 +82,7 @@ TEST_CASE("workers are a number or as many as there are CPUs or GPUs", "[values]
   CHECK(count("3", {8}) == 3);
   CHECK(count("cpu", {8, [] { return 2; }}) == 8);
   CHECK(count("gpu", {8, [] { return 2; }}) == 2);
+  CHECK(count("xpu", {8, [] { return 2; }}) == 2);  // as torchrun names those of Intel
   CHECK_FALSE(count("gpu", {8}));
   CHECK(count("auto", {8, [] { return 2; }}) == 2);
   CHECK(count("auto", {8}) == 8);

@@ -148,7 +148,9 @@ TEST_CASE("a machine is read from its files", "[numa]") {
           std::string("GPU UUID: \t GPU-") + address);
     write(std::string("sys/bus/pci/devices/") + address + "/numa_node", node);
   }
-  const auto read = [&](NumaBinding kind, const char* visible) { return read_topology(kind, visible, root.path()); };
+  const auto read = [&](NumaBinding kind, const char* visible) {
+    return read_topology(kind, {.cuda = visible}, root.path());
+  };
   const Topology machine = read(NumaBinding::socket, "1,0");
   CHECK(machine.nodes == std::map<int, std::set<int>>{{0, {0, 1}}, {1, {2, 3}}});
   CHECK(machine.cpus == std::map<int, Cpu>{{1, {0, 1, 1}}, {2, {1, 2, 2}}, {3, {1, 3, 3}}});
@@ -164,5 +166,5 @@ TEST_CASE("a machine is read from its files", "[numa]") {
 
 TEST_CASE("this machine's CPUs can be given to workers", "[numa]") {
   for (const auto kind : {NumaBinding::node, NumaBinding::socket, NumaBinding::core_complex})
-    for (const Binding& one : plan_bindings(kind, read_topology(kind, ""), 2)) CHECK_FALSE(one.cpus.empty());
+    for (const Binding& one : plan_bindings(kind, read_topology(kind, {.cuda = ""}), 2)) CHECK_FALSE(one.cpus.empty());
 }

@@ -123,6 +123,24 @@ TEST_CASE("a virtual local rank is 0 for all, each with a device of its own", "[
   CHECK(env(1, {{"HIP_VISIBLE_DEVICES", ""}, {"CUDA_VISIBLE_DEVICES", "4,5"}}).at("CUDA_VISIBLE_DEVICES") == "5");
 }
 
+TEST_CASE("with a virtual local rank AMD's and Intel's own variables give the device, too", "[worker_env]") {
+  JobIdentity chosen = job;
+  chosen.virtual_local_rank = true;
+  const auto env = [&](int local_rank, const Environment& inherited) {
+    return worker_variables(chosen, two_nodes()[1], local_rank, "", inherited);
+  };
+  const Environment slurm{{"ROCR_VISIBLE_DEVICES", "4,6"}};  // HIP counts among those that ROCR leaves
+  CHECK(env(1, slurm).at("HIP_VISIBLE_DEVICES") == "1");
+  CHECK(env(1, slurm).at("CUDA_VISIBLE_DEVICES") == "1");
+  CHECK_FALSE(env(1, slurm).contains("ROCR_VISIBLE_DEVICES"));
+  CHECK_FALSE(virtual_device(slurm, 2));
+  const Environment intel{{"ZE_AFFINITY_MASK", "0.0,0.1"}};
+  CHECK(env(1, intel).at("ZE_AFFINITY_MASK") == "0.1");
+  CHECK_FALSE(env(1, intel).contains("CUDA_VISIBLE_DEVICES"));
+  CHECK_FALSE(virtual_device(intel, 2));
+  CHECK(env(1, {{"ROCR_VISIBLE_DEVICES", "4,6"}, {"CUDA_VISIBLE_DEVICES", "1,0"}}).at("CUDA_VISIBLE_DEVICES") == "0");
+}
+
 TEST_CASE("${local_rank} in an argument becomes the number, other macros stay", "[worker_env]") {
   CHECK(with_local_rank({"a${local_rank}b${local_rank}", "${rank}", "$local_rank", ""}, 12) ==
         Words{"a12b12", "${rank}", "$local_rank", ""});
