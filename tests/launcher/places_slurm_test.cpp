@@ -94,6 +94,50 @@ TEST_CASE("a job's script for sbatch", "[places]") {
   check_script("one-node.sbatch", one, kRecord);
 }
 
+TEST_CASE("a job's steps enter a container, by pyxis or by apptainer", "[places]") {
+  JobDescription job = two_nodes();
+  job.slurm = {{"partition", "gpu"},
+               {"image", "nvcr.io#nvidia/pytorch:25.10-py3"},
+               {"mounts", "/data/our images:/data:ro"},
+               {"container-writable", ""}};
+  check_script("pyxis.sbatch", job, kRecord);
+  job.slurm = {{"container-image", "/images/torch.sif"}, {"ddprun", "inside"}};
+  check_script("apptainer.sbatch", job, kRecord);
+}
+
+// A srun that shows what it is given, on a node with ddprun in a folder that holds more than ddprun.
+TEST_CASE("a container sees the record, the job's folder and ddprun's own files, and nothing else of its folder",
+          "[places]") {
+  const TempFolder folder;
+  for (const char* name : {"bin", "lib/ddprun", "lib/other", "share/ddprun", "record"})
+    fs::create_directories(folder / name);
+  folder.write("bin/srun", "#!/bin/sh\nprintf '%s\\n' \"$@\"\n", true);
+  const std::string ddprun = folder.write("bin/ddprun", "#!/bin/sh\necho secret\n", true);
+  const std::string root = folder.path(), record = folder / "record";
+  JobDescription job = two_nodes();
+  job.slurm = {{"image", "a b#c"}, {"no-requeue", ""}};
+  const std::string script = folder.write("script", slurm_script(job, record, ddprun));
+  const Ended ended = test::run({"env", "PATH=" + root + "/bin:/usr/bin:/bin", "bash", script}, 10s);
+  CHECK(ended == test::exited(0));
+  CHECK_THAT(ended.out, StartsWith("--container-image=a b#c\n--container-mounts=" + record + ":" + record +
+                                   ",/home/vera/digits:/home/vera/digits," + ddprun + ":" + ddprun + ":ro," + root +
+                                   "/lib/ddprun:" + root + "/lib/ddprun:ro," + root + "/share/ddprun:" + root +
+                                   "/share/ddprun:ro\n--container-workdir=/home/vera/digits\n" + ddprun +
+                                   "\nrun\n--record\n" + record + "\n"));
+}
+
+TEST_CASE("words about a container that do not fit are refused", "[places]") {
+  CHECK(problems_of({{"image", "x.sif"}, {"container", "pyxis"}, {"container-name", "a"}}).empty());
+  CHECK_THAT(problems_of({{"mounts", "/data:/data"}}).at(0), Contains("no image"));
+  CHECK_THAT(problems_of({{"image", "x"}, {"container", "podman"}}).at(0), Contains("pyxis or apptainer"));
+  CHECK_THAT(problems_of({{"image", "docker://x"}, {"container-name", "a"}}).at(0), Contains("option of pyxis"));
+  CHECK_THAT(problems_of({{"image", "x"}, {"ddprun", "/opt/ddprun"}}).at(0), Contains("it takes inside"));
+  JobDescription job = two_nodes();
+  job.slurm = {{"image", "x"}};
+  job.source_dir = "/home/vera/a:b";
+  CHECK(slurm_problems(job).size() == 1);
+}
+
 TEST_CASE("words of [slurm] that would break the job are refused", "[places]") {
   CHECK(problems_of({{"partition", "gpu"}, {"ntasks-per-node", "1"}, {"signal", "USR1@60"}}).empty());
   for (const char* name :

@@ -2,6 +2,7 @@
 
 #include "launcher/jobs/places/place_words.h"
 #include "launcher/jobs/places/quoting.h"
+#include "launcher/jobs/places/slurm_container.h"
 #include "launcher/jobs/places/slurm_words.h"
 #include "rendezvous/base/spelling.h"
 
@@ -55,8 +56,10 @@ std::string slurm_script(const JobDescription& job, const std::string& record_fo
   out += "\nddprun=" + shell_word(ddprun) + "\nrecord=" + shell_word(record_folder) + "\n";
   const bool token = needs_token(job);
   out += token ? kMakeToken : "";
-  out += "\ncode=0\nsrun" + srun_options(words) + " \"$ddprun\" run --record \"$record\"" +
-         (token ? " --token-file \"$token\"" : "") + " || code=$?\n";
+  const ContainerLines container = container_lines(job, container_words(job));
+  out += container.before;
+  out += "\ncode=0\nsrun" + srun_options(words) + container.srun_options + " " + container.entry + container.program +
+         " run --record \"$record\"" + (token ? " --token-file \"$token\"" : "") + " || code=$?\n";
   out += token ? "rm -f \"$token\"\n" : "";
   out += has_word(words, "no-requeue") ? "" : kAskForRequeue;
   return out + "exit \"$code\"\n";

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "launcher/jobs/places/place_words.h"
+#include "launcher/jobs/places/slurm_container.h"
 #include "launcher/settings/values.h"
 #include "rendezvous/base/spelling.h"
 
@@ -80,9 +81,10 @@ std::string without_patterns(const std::string& path) {
 
 seconds warning_of(const JobDescription& job) { return std::max(kSlurmWarning, stop_grace_of(job) + seconds(30)); }
 
-SchedulerWords own_words(const JobDescription& job) {
+SchedulerWords own_words(const JobDescription& job, bool about_container) {
   SchedulerWords out;
-  for (const auto& [name, value] : job.slurm) out.emplace_back(sbatch_name(name), value);
+  for (const auto& [name, value] : job.slurm)
+    if (is_container_word(sbatch_name(name)) == about_container) out.emplace_back(sbatch_name(name), value);
   return out;
 }
 
@@ -109,15 +111,18 @@ std::vector<std::string> slurm_problems(const JobDescription& job) {
       out.push_back("'" + visible(text) + "' has a line end, and goes into a line of Slurm's script.");
   for (const auto& [name, value] : job.slurm)
     if (const std::string problem = slurm_problem(sbatch_name(name), value); !problem.empty()) out.push_back(problem);
+  for (std::string& problem : container_problems(job, container_words(job))) out.push_back(std::move(problem));
   return out;
 }
+
+SchedulerWords container_words(const JobDescription& job) { return own_words(job, /*about_container=*/true); }
 
 bool has_word(const SchedulerWords& words, const std::string& name) {
   return std::any_of(words.begin(), words.end(), [&](const auto& word) { return word.first == name; });
 }
 
 SchedulerWords sbatch_options(const JobDescription& job, const std::string& record_folder) {
-  const SchedulerWords own = own_words(job);
+  const SchedulerWords own = own_words(job, /*about_container=*/false);
   SchedulerWords out;
   for (auto& word : default_words(job, record_folder, own))
     if (!has_word(own, word.first)) out.push_back(std::move(word));

@@ -11,6 +11,9 @@ namespace ddprun::launcher {
 // A sentence for each word of [slurm] that would break the job or what reads its output.
 std::vector<std::string> slurm_problems(const JobDescription& job);
 
+// Those of [slurm] about a container (slurm_container.h), with dashes; sbatch does not get them.
+SchedulerWords container_words(const JobDescription& job);
+
 // In the order of the script: ours, then the job's own; without dashes. An empty value: a flag.
 SchedulerWords sbatch_options(const JobDescription& job, const std::string& record_folder);
 
