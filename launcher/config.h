@@ -98,6 +98,7 @@ struct Config {
   std::vector<HostEntry> hosts = {};  // from --hosts or the host file
   std::string hostfile = {};
   std::vector<std::string> ssh = {"ssh"};  // the command, in words
+  std::string sync = {};                   // this folder is copied to the hosts first
   int ssh_fan_out = 32;                    // each costs the head a process of 10 MB
 
   // Access. Whose processes on this machine may use the store: those of the user and root, or any. For other machines

@@ -16,8 +16,8 @@ namespace {
 using settings::Origin, settings::Setting;
 
 // What the head decides itself, or what is of no use to the agents.
-constexpr const char* kOfTheHead[] = {"hosts",  "hostfile", "ssh",          "ssh-fan-out", "nnodes", "token-file",
-                                      "config", "dry-run",  "print-config", "scheduler",   "rdzv-id"};
+constexpr const char* kOfTheHead[] = {"hosts",      "hostfile", "ssh",     "ssh-fan-out",  "sync",      "nnodes",
+                                      "token-file", "config",   "dry-run", "print-config", "scheduler", "rdzv-id"};
 
 bool of_the_head(const settings::Option& option) {
   return std::ranges::any_of(kOfTheHead, [&](const char* name) { return std::string_view(option.name) == name; });
@@ -121,7 +121,8 @@ void find_parents(const std::vector<JobHost>& hosts, const std::string& parent, 
 std::vector<std::string> host_problems(const Config& config) {
   std::vector<std::string> out;
   if (config.hosts.empty()) {
-    for (const char* name : {"ssh", "ssh-fan-out"})  // a file may have it for other runs, and the hosts read it, too
+    for (const char* name :
+         {"ssh", "ssh-fan-out", "sync"})  // a file may have it for other runs, and the hosts read it, too
       if (const Setting* given = in_force(config.settings, name);
           given && given->origin == Origin::command_line && config.hostfile.empty())
         out.push_back(subject_in(config, name) +

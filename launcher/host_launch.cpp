@@ -1,9 +1,11 @@
 #include "launcher/host_launch.h"
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 
 #include "launcher/exit_codes.h"
+#include "launcher/folder_copy.h"
 #include "launcher/help.h"
 #include "launcher/host_job.h"
 #include "launcher/inputs.h"
@@ -13,6 +15,7 @@
 #include "launcher/search_context.h"
 #include "launcher/ssh/host_node.h"
 #include "launcher/ssh/job_head.h"
+#include "launcher/ssh/ssh_command.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/peer/frame.h"
 
@@ -35,6 +38,22 @@ HeadFacts head_facts(const Config& config, const Inputs& inputs) {
   facts.environment = inputs.environment;
   facts.config_text = config_text_of(config, inputs);
   return facts;
+}
+
+// Under the name by which the workers will look for it, links not followed.
+void copy_to_hosts(const Config& config, const HeadFacts& facts) {
+  std::string folder = (std::filesystem::path(facts.folder) / config.sync).lexically_normal();
+  if (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+  std::error_code unknown;
+  if (!std::filesystem::is_directory(folder, unknown))
+    throw UsageError("cannot copy " + config.sync + " to the hosts (--sync)", "there is no such folder");
+  if (folder == "/")
+    throw UsageError("cannot copy / to the hosts (--sync)", "it is the whole disk", "Name the folder of your program.");
+  std::vector<std::string> others;
+  for (const HostEntry& host : config.hosts)
+    if (!is_this_machine(host.name, host_name()) && std::ranges::find(others, host.name) == others.end())
+      others.push_back(host.name);
+  if (!others.empty()) copy_folder(config.ssh, folder, others);
 }
 
 std::set<int> ending_signals_of(const Config& config) {
@@ -79,6 +98,7 @@ agent::JobEnd launch_on_hosts(const Config& config, const Inputs& inputs, int ke
     hide_own_memory();
     facts.token = config.token ? "" : rendezvous::make_token();
   }
+  if (!config.sync.empty()) copy_to_hosts(config, facts);
   JobHeadOptions options;
   options.order = host_job_order(config, facts);
   if (encode(options.order).size() > rendezvous::kFrameBytesMax)

@@ -330,6 +330,11 @@ constexpr Option kOptions[] = {
         {.default_value = "ssh",
          .synonyms = "rsh,rsh-agent,launcher-agent,ssh-command,ssh-args",
          .more = "Your own configuration of ssh counts; passwords are not asked for, so a key or an agent is needed."}),
+    row(kHosts, "sync", "DIR", "copy this folder to the same path on the hosts first, by rsync", at<&Config::sync>(),
+        {.completes = Completes::folder,
+         .synonyms = "copy-files,rsync,sync-dir",
+         .more = "For hosts without a shared disk: what differs, without .git and what .gitignore names. Nothing there "
+                 "is deleted, and no file that is newer there is replaced."}),
     row(kHosts, "ssh-fan-out", "N", "machines that are reached directly; each of them reaches others in turn",
         at<&Config::ssh_fan_out>(), {.synonyms = "fan-out,fanout,tree-width", .min = 1, .max = kHostsMax}),
     // Access

@@ -32,7 +32,7 @@ build_packages=(g++ clang cmake ninja-build ccache git ca-certificates python3-v
   nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev libssl-dev libpcre2-dev
   libdw-dev)  # optional: without it ddprun takes no native stacks of workers
 test_packages=(catch2 chromium chromium-driver fonts-dejavu-core iproute2 libclang-rt-dev librsvg2-bin lld mariadb-server-core munge openssh-client openssh-server openssl
-  prometheus slurm-client
+  prometheus rsync slurm-client
   slurmctld slurmd slurmdbd util-linux valgrind)
 package_packages=(debhelper debootstrap dpkg-dev lintian man-db)
 services=(munge prometheus slurmctld slurmd slurmdbd openssh-server:ssh)  # of these packages; the tests start their own

@@ -79,9 +79,14 @@ settings::Read<std::vector<std::string>> read_command_words(const std::string& t
 
 std::vector<std::string> ssh_command(const std::vector<std::string>& ssh, const std::string& host,
                                      const std::string& ddprun) {
+  std::vector<std::string> words = with_ssh_options(ssh);
+  words.insert(words.end(), {"--", host, remote_command(ddprun)});
+  return words;
+}
+
+std::vector<std::string> with_ssh_options(const std::vector<std::string>& ssh) {
   std::vector<std::string> words = ssh;
   words.insert(words.end(), std::begin(kSshOptions), std::end(kSshOptions));
-  words.insert(words.end(), {"--", host, remote_command(ddprun)});
   return words;
 }
 

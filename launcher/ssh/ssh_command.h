@@ -18,6 +18,8 @@ settings::Read<std::vector<std::string>> read_command_words(const std::string& t
 // tried first on the host, then ddprun in its PATH.
 std::vector<std::string> ssh_command(const std::vector<std::string>& ssh, const std::string& host,
                                      const std::string& ddprun);
+// Without host and command: for rsync's --rsh.
+std::vector<std::string> with_ssh_options(const std::vector<std::string>& ssh);
 // The same for a shell.
 std::string pasted(const std::vector<std::string>& command);
 

@@ -81,3 +81,37 @@ TEST_CASE("in a tree, a host in the middle that is cut off takes nothing down wi
   CHECK(count(ended.err, "the connection to host1 is lost") == 1);  // host2 may be named, too, if host3 ended first
   CHECK(hosts.all_gone(20s));
 }
+
+// Runs the command where `$1` lies over the folder `$2`: a host with a disk of its own.
+TEST_CASE("a folder is on a host with a disk of its own before the job starts there", "[ssh]") {
+  if (!hosts_or_skip()) return;  // mounts need root, too
+  if (run({"rsync", "--version"}, kTreeLimit).code != 0) return;
+  TempFolder folder;
+  const std::string work = folder / "work", disk = folder / "disk";
+  fs::create_directories(work + "/code/.git");
+  fs::create_directories(disk + "/code");
+  const auto write = [](const std::string& file, const std::string& text) { std::ofstream(file) << text; };
+  write(work + "/code/run.sh", "cat note; ls -A\n"), write(work + "/code/note", "from here\n");
+  write(work + "/code/.gitignore", "*.log\n"), write(work + "/code/old.log", "not wanted\n");
+  write(disk + "/code/kept", "theirs\n");
+  const std::string ssh = folder.write("ssh",
+                                       "#!/bin/sh\nwhile [ \"$1\" != far ]; do shift; done\nshift\ncd /\nexport "
+                                       "command=\"$*\"\nexec unshare --mount sh -c "
+                                       "'mount --bind " +
+                                           disk + " " + work + " && eval \"$command\"'\n",
+                                       true);
+  const auto run_with = [&](const std::string& what) {
+    Command job({kDdprun, "--hosts=far", "--ssh=" + ssh, "--sync=" + what, "sh", "run.sh"}, {.cwd = work + "/code"});
+    return job.wait_exit(kTreeLimit);
+  };
+  const Ended ended = run_with(".");
+  CHECK(ended == exited(0));
+  CHECK(ended.out == "from here\n.gitignore\nkept\nnote\nrun.sh\n");
+  CHECK_THAT(ended.err, Matches("ddprun: " + work + "/code went to 1 host: 3 files, [0-9.]+ \\S+, in [0-9.]+ s\\.\n"));
+  write(disk + "/code/note", "newer there\n");  // by another run
+  fs::last_write_time(disk + "/code/note", fs::file_time_type::clock::now() + 1h);
+  const Ended again = run_with("../code");
+  CHECK_THAT(again.out, StartsWith("newer there\n"));
+  CHECK_THAT(again.err, Contains("went to 1 host: 0 files"));
+  CHECK_THAT(run_with("none").err, Contains("cannot copy none to the hosts (--sync): there is no such folder"));
+}
