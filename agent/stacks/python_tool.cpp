@@ -126,7 +126,7 @@ std::vector<int> inheritable_descriptors() {
   std::vector<int> out;
   std::error_code gone;
   for (fs::directory_iterator entry("/proc/self/fd", gone), end; !gone && entry != end; entry.increment(gone)) {
-    const int fd = std::atoi(entry->path().filename().c_str());
+    const int fd = static_cast<int>(std::strtol(entry->path().filename().c_str(), nullptr, 10));
     const int flags = fd > STDERR_FILENO ? fcntl(fd, F_GETFD) : -1;
     if (flags >= 0 && !(flags & FD_CLOEXEC)) out.push_back(fd);
   }

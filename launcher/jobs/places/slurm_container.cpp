@@ -90,7 +90,7 @@ ContainerLines container_lines(const JobDescription& job, const SchedulerWords& 
   out.before = "\n# What the container sees besides itself, under the same paths.\nmounts=$record:$record";
   if (!job.source_dir.empty()) out.before += "," + shell_word(job.source_dir + ":" + job.source_dir);
   if (!mounts.empty()) out.before += "," + shell_word(mounts);
-  out.before += "\n";
+  out.before += '\n';
   if (!is_inside(words)) out.before += kMountDdprun;
   const std::string folder = job.source_dir.empty() ? "" : shell_word(job.source_dir);
   if (runtime_of(words) == kApptainer) {
