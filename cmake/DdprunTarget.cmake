@@ -66,12 +66,20 @@ function(ddprun_cache_precompiled target)
   endif()
 endfunction()
 
+# The C++ runtime is linked in, two libraries less to load (1 ms of 3), and a module shows no name of it.
+set(DDPRUN_STATIC_RUNTIME -static-libstdc++ -static-libgcc)
+set(DDPRUN_HIDDEN_LIBRARIES LINKER:--exclude-libs,ALL)
+if(DDPRUN_ZIG)  # its runtime is linked in anyway, and it does not know these options
+  set(DDPRUN_STATIC_RUNTIME "")
+  set(DDPRUN_HIDDEN_LIBRARIES LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/module.map)
+endif()
+
 # A library that ddprun opens at run time. It carries its C++ runtime, as ddprun does.
 function(ddprun_module target)
   ddprun_target(${target})
   set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/ddprun)
   if(NOT DDPRUN_SANITIZE)
-    target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc LINKER:--exclude-libs,ALL)
+    target_link_options(${target} PRIVATE ${DDPRUN_STATIC_RUNTIME} ${DDPRUN_HIDDEN_LIBRARIES})
   endif()
   install(TARGETS ${target} LIBRARY DESTINATION ${DDPRUN_MODULES_FOLDER})
   if(DDPRUN_BUNDLE_LIBRARIES)

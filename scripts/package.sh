@@ -6,14 +6,17 @@ cd "$(dirname "$0")/.."
 usage() {
   cat <<'END'
 usage: scripts/package.sh wheel|release|deb|sbom|gpu-kit
-                          [--without-train] [--torch VERSION] [--output DIR]
+                          [--target PROCESSOR] [--native] [--without-train]
+                          [--torch VERSION] [--output DIR]
 
 Installs what is missing (scripts/setup.sh), builds, and says what it has
 written.
 
   wheel     the launcher with its Python side, for any Python on any Linux with
-            this machine's glibc or a newer one; no LibTorch is needed
-  release   the wheel, its sources (sdist) and SHA256SUMS, for twine to upload
+            glibc 2.28 or newer (where PyTorch's wheels run); no LibTorch is
+            needed. The first one takes some minutes
+  release   such wheels for x86_64 and aarch64, their sources (sdist) and
+            SHA256SUMS, for twine to upload
   deb       ddprun, and ddprun-train: train, the library and its headers, for
             the LibTorch of scripts/setup.sh
   sbom      what is linked into the wheel, as CycloneDX; the packages contain
@@ -21,6 +24,9 @@ written.
   gpu-kit   one .tar.gz, of 40 MiB at most, with all that scripts/gpu-check.sh
             needs on a machine without registries (docs/internals/
             gpu-run.md)
+  --target PROCESSOR   of the wheel: x86_64 or aarch64 (default: this machine's)
+  --native  one wheel, by this machine's compiler, for its glibc or a newer one;
+            what the project's build has compiled is not compiled again
   --without-train   of the Debian packages only ddprun, which needs no LibTorch
   --torch VERSION   for which LibTorch the kit's programs are, as for
                     scripts/setup.sh
@@ -35,12 +41,16 @@ fail() {
   exit 1
 }
 
-output=build/packages what='' trainer=ON torch=''
+output=build/packages what='' trainer=ON torch='' target=''
+native=false
 while [ $# -gt 0 ]; do
   option=$1
   shift
   case $option in
     wheel | release | deb | sbom | gpu-kit) what=$option ;;
+    --target=*) target=${option#*=} ;;
+    --target) target=${1:-} && shift ;;
+    --native) native=true ;;
     --without-train) trainer=OFF ;;
     --torch=*) torch=${option#*=} ;;
     --torch) torch=${1:-} && shift ;;
@@ -52,11 +62,18 @@ while [ $# -gt 0 ]; do
 done
 [ -n "$what" ] || { usage >&2 && exit 2; }
 
-venv=.venv${torch:+-$torch} wheel=''
+here=$(uname -m)
+if $native && [ "${target:=$here}" != "$here" ]; then fail "--native is for this machine's processor, $here, and not for $target"; fi
+case $what,$native,${target:=$here} in
+  wheel,false,x86_64 | wheel,false,aarch64 | sbom,false,x86_64 | sbom,false,aarch64) ;;
+  wheel,false,* | sbom,false,*) fail "there is a wheel for x86_64 and one for aarch64, and none for $target: pass --target, or --native" ;;
+esac
+
+venv=.venv${torch:+-$torch} wheel='' stage=''
 case $what in
   gpu-kit) scripts/setup.sh ${torch:+--torch "$torch"} ;;
-  wheel | sbom) scripts/setup.sh --wheel ;;
-  release) scripts/setup.sh --wheel --release ;;
+  wheel | sbom) scripts/setup.sh --wheel $($native || echo --zig) ;;
+  release) scripts/setup.sh --release $($native || echo --zig) ;;
   deb) scripts/setup.sh --package ;;
 esac
 if [ "$what" = deb ] && [ $trainer = ON ]; then scripts/setup.sh; fi  # LibTorch
@@ -74,61 +91,89 @@ export CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
 # Else scikit-build-core and Debian's tools would take the compiler that their Python was built with.
 if [ -z "${CXX:-}" ]; then CXX=$(command -v clang++ || command -v g++); fi
 export CXX
-# A map of each linked file tells which members of static libraries are in it.
-map_flags="-Wl,-Map=%"
 
 quietly() { "$@" >"$work/log" 2>&1 || { tail -n 40 "$work/log" >&2; fail "$1 failed, see above"; }; }
 
 # What the wheel is built from, with pyproject.toml and README.md on top; its build folder is inside, named as that of
 # the preset, so that ccache has what was compiled there. The files keep
 # their times: a second build compiles what has changed.
-stage=build/wheel
 stage_sources() {
   local sources=(CMakeLists.txt LICENSE agent cmake launcher rendezvous scripts/monitoring scripts/packages/sbom.py)
-  mkdir -p $stage
-  find $stage -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
+  mkdir -p "$stage"
+  find "$stage" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
   { git ls-files -z --cached --others --exclude-standard -- "${sources[@]}" 2>/dev/null || find "${sources[@]}" -type f -print0; } |
     while IFS= read -r -d '' file; do if [ -e "$file" ]; then printf '%s\0' "$file"; fi; done |
-    tar --null --files-from=- --create | tar -C $stage --extract
-  mv $stage/launcher/python/{pyproject.toml,README.md} $stage/
+    tar --null --files-from=- --create | tar -C "$stage" --extract
+  mv "$stage"/launcher/python/{pyproject.toml,README.md} "$stage/"
 }
 
+# build_wheel TAG CMAKE-ARGUMENT...
 build_wheel() {
-  local glibc tag
-  glibc=$(getconf GNU_LIBC_VERSION)
-  tag=manylinux_$(tr . _ <<<"${glibc#* }")_$(uname -m)
+  local tag=$1
+  shift
   stage_sources
+  rm -rf "$work/wheel"
   quietly env PIP_DISABLE_PIP_VERSION_CHECK=1 SKBUILD_WHEEL_TAGS="py3-none-$tag" CMAKE_GENERATOR=Ninja \
-    SKBUILD_CMAKE_ARGS="-DCMAKE_EXE_LINKER_FLAGS=$map_flags;-DCMAKE_MODULE_LINKER_FLAGS=$map_flags;-DDDPRUN_SBOM=ON" \
-    .venv-package/bin/python -m pip wheel ./$stage --no-build-isolation --no-deps --no-index --wheel-dir "$work/wheel"
+    SKBUILD_CMAKE_ARGS="-DDDPRUN_SBOM=ON$(printf ';%s' "$@")" \
+    .venv-package/bin/python -m pip wheel "./$stage" --no-build-isolation --no-deps --no-index --wheel-dir "$work/wheel"
   wheel=$(ls "$work"/wheel/*.whl)
   quietly .venv-package/bin/auditwheel show "$wheel"
   .venv-package/bin/python scripts/packages/check_wheel.py "$wheel" "$tag" "$work/log"
-  mv "$wheel" "$output/"
-  wheel=$output/$(basename "$wheel")
-  echo "package.sh: $wheel"
+}
+
+build_native_wheel() {
+  local glibc map_flags="-Wl,-Map=%"  # a map of each linked file tells which members of static libraries are in it
+  glibc=$(getconf GNU_LIBC_VERSION)
+  stage=build/wheel
+  build_wheel "manylinux_$(tr . _ <<<"${glibc#* }")_$here" "-DCMAKE_EXE_LINKER_FLAGS=$map_flags" "-DCMAKE_MODULE_LINKER_FLAGS=$map_flags"
+}
+
+# build_portable_wheel PROCESSOR. A ddprun of this processor writes the manual page for another one.
+build_portable_wheel() {
+  local zig=$PWD/build/zig/$1-linux-gnu.2.28 arguments=()
+  if [ "$1" != "$here" ]; then
+    build_portable_wheel "$here"
+    arguments=("-DDDPRUN_RUNS_HERE=$PWD/$stage/build/release/bin/ddprun")
+  fi
+  scripts/packages/zig.sh "$1-linux-gnu.2.28"
+  stage=build/wheel-$1
+  cmp -s cmake/zig.cmake "$stage/cmake/zig.cmake" || rm -rf "$stage"  # CMake reads a toolchain's flags only once
+  build_wheel "manylinux_2_28_$1" "-DCMAKE_TOOLCHAIN_FILE=$PWD/$stage/cmake/zig.cmake" "-DDDPRUN_ZIG=$zig" -DDDPRUN_BUNDLE_LIBRARIES=OFF \
+    "${arguments[@]}"
+}
+
+build_wanted_wheel() { if $native; then build_native_wheel; else build_portable_wheel "$target"; fi; }
+
+# To the user's folder, with a line that says so.
+hand_over() {
+  local file
+  for file; do
+    mv "$file" "$output/"
+    echo "package.sh: $output/$(basename "$file")"
+  done
 }
 
 build_release() {
-  local sdist
-  build_wheel
-  quietly env -C $stage "$PWD/.venv-package/bin/python" -c "import scikit_build_core.build, sys; scikit_build_core.build.build_sdist(sys.argv[1])" "$work/sdist"
-  sdist=$(ls "$work"/sdist/*.tar.gz)
-  quietly .venv-package/bin/twine check --strict "$wheel" "$sdist"
-  mv "$sdist" "$output/"
-  sdist=$output/$(basename "$sdist")
-  (cd "$output" && sha256sum "$(basename "$wheel")" "$(basename "$sdist")" >SHA256SUMS)
-  echo "package.sh: $sdist"
-  echo "package.sh: $output/SHA256SUMS"
+  local processor
+  mkdir "$work/release"
+  if $native; then
+    build_native_wheel
+    mv "$wheel" "$work/release/"
+  else
+    for processor in x86_64 aarch64; do
+      build_portable_wheel $processor
+      mv "$wheel" "$work/release/"
+    done
+  fi
+  quietly env -C "$stage" "$PWD/.venv-package/bin/python" -c "import scikit_build_core.build, sys; scikit_build_core.build.build_sdist(sys.argv[1])" "$work/release"
+  (cd "$work/release" && sha256sum -- *.whl *.tar.gz >SHA256SUMS)
+  quietly .venv-package/bin/twine check --strict "$work"/release/*.whl "$work"/release/*.tar.gz
+  hand_over "$work"/release/*
 }
 
 build_deb() {
-  local package
   quietly scripts/packages/debian.sh "$work/deb" $trainer
-  for package in "$work"/deb/*.deb; do
-    mv "$package" "$output/"
-    echo "package.sh: $output/$(basename "$package")"
-  done
+  hand_over "$work"/deb/*.deb
 }
 
 kit_mib_max=40
@@ -148,13 +193,16 @@ build_kit() {
 }
 
 case $what in
-  wheel) build_wheel ;;
+  wheel)
+    build_wanted_wheel
+    hand_over "$wheel"
+    ;;
   release) build_release ;;
   gpu-kit) build_kit ;;
   deb) build_deb ;;
   sbom)
-    build_wheel
-    .venv-package/bin/python scripts/packages/sbom.py $stage/build/release >"$output/ddprun.cdx.json"
+    build_wanted_wheel
+    .venv-package/bin/python scripts/packages/sbom.py "$stage/build/release" >"$output/ddprun.cdx.json"
     echo "package.sh: $output/ddprun.cdx.json"
     ;;
 esac

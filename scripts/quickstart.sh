@@ -19,7 +19,7 @@ cmake --build --preset release --target ddprun train -- -j"$(nproc)" "${quiet[@]
 bin=$PWD/build/release/bin enter="export PATH=\"$PWD/build/release/bin:\$PATH\""
 if [ -x .venv/bin/python ]; then  # there is none where DDPRUN_TORCH_DIR has named a LibTorch
   rm -rf build/quickstart
-  scripts/package.sh wheel --output build/quickstart
+  scripts/package.sh wheel --native --output build/quickstart
   wheel=$(echo build/quickstart/*.whl)
   pip=(.venv/bin/python -m pip --disable-pip-version-check --no-input install -q)
   "${pip[@]}" --force-reinstall --no-deps "$wheel"

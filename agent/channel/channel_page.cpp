@@ -19,6 +19,18 @@
 namespace ddprun::agent {
 namespace {
 
+// The same places on every machine: rendezvous/channel/worker_channel.py has them as numbers.
+using PageLayout = ddprun_channel_page;
+static_assert(offsetof(PageLayout, attached) == 64 && offsetof(PageLayout, lock_offset) == 68 &&
+              offsetof(PageLayout, notices) == 72 && offsetof(PageLayout, inferred) == 76 &&
+              offsetof(PageLayout, lock) == 128 && sizeof(PageLayout::lock) == 128);
+static_assert(offsetof(PageLayout, step) == 256 && offsetof(PageLayout, phase) == 320 &&
+              offsetof(PageLayout, snapshot) == 384 && offsetof(PageLayout, throughput) == 448 &&
+              offsetof(PageLayout, request) == 512 && offsetof(PageLayout, notice) == 576);
+static_assert(offsetof(PageLayout, beat) == 640 && offsetof(PageLayout, phase_times) == 3840 &&
+              offsetof(PageLayout, first_step) == 3968 && offsetof(PageLayout, outlook) == 4032 &&
+              sizeof(PageLayout) == DDPRUN_CHANNEL_BYTES);
+
 // The page's `inferred`: by watch() in the script, by --watch=see and by --watch.
 constexpr std::uint32_t kByWatch = 1, kByWatchToSee = 2, kByWatchToAct = 3;
 

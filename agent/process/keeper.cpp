@@ -166,6 +166,9 @@ int continue_under_keeper(void (*in_keeper)()) {
   const std::vector<pid_t> inherited = children();                      // of the shell that became us by exec
   must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
   Fd keeper_pidfd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));  // inherited: no race with our death
+  if (!keeper_pidfd && errno == ENOSYS)
+    throw Error("cannot start the agent", "this kernel has no pidfds",
+                "ddprun needs Linux 5.4 or newer; uname -r says which one this is");
   must(bool(keeper_pidfd), "open the keeper's pidfd");
   DeathPipe death = death_pipe();
   create_shared_page();

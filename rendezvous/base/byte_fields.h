@@ -1,12 +1,15 @@
-// Numbers and texts of binary protocols, in the machine's byte order.
+// Numbers and texts of binary protocols, little-endian as all machines that ddprun is built for.
 #pragma once
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <string>
 #include <string_view>
 
 namespace ddprun {
+
+static_assert(std::endian::native == std::endian::little, "integers are copied to and from the wire as they are");
 
 template <class Number>
 void put_number(std::string& out, Number number) {

@@ -8,12 +8,14 @@
 #include <openssl/x509v3.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
 #include <string>
 #include <utility>
 
+#include "rendezvous/peer/authorities.h"
 #include "rendezvous/peer/psk.h"
 
 namespace ddprun::rendezvous {
@@ -267,6 +269,15 @@ bool trust(SSL_CTX* context, std::string_view pem) {
   return reader.at_end();
 }
 
+bool trust_system(SSL_CTX* context) {
+  if (SSL_CTX_set_default_verify_paths(context) != 1) return false;
+  const char* const variables[] = {X509_get_default_cert_file_env(), X509_get_default_cert_dir_env()};
+  for (const char* variable : variables)
+    if (std::getenv(variable)) return true;  // the user has said whom to trust
+  const std::string file = authorities_elsewhere(X509_get_default_cert_file(), X509_get_default_cert_dir());
+  return file.empty() || SSL_CTX_load_verify_locations(context, file.c_str(), nullptr) == 1;
+}
+
 // An address is compared with the addresses in the certificate, a name with the names.
 bool expect_host(SSL_CTX* context, const char* host) {
   X509_VERIFY_PARAM* to = SSL_CTX_get0_param(context);
@@ -319,7 +330,7 @@ class Engine : public TlsEngine {
     SSL_CTX_set_verify(client_.get(), SSL_VERIFY_PEER, nullptr);
     if (!expect_host(client_.get(), keys.host)) return note("no certificate can name the host " + host_);
     if (!keys.authority.name) {
-      if (SSL_CTX_set_default_verify_paths(client_.get()) != 1) note("this system's authorities cannot be read");
+      if (!trust_system(client_.get())) note("this system's authorities cannot be read");
     } else if (!trust(client_.get(), keys.authority.pem)) {
       note_file("authority", keys.authority.name);
     }

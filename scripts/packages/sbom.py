@@ -2,8 +2,9 @@
 """Prints what is linked into a package, as CycloneDX: asks the build itself, so that nothing is forgotten.
 
 What counts: the headers that were compiled (ninja's dependencies), the members of static libraries that the linker took (its
-maps), and the shared libraries that come along (*.bundled). Each file leads to its Debian package, and that to its version. A
-package that kLicences does not know is an error: look up its licence, and add a line.
+maps), and the shared libraries that come along (*.bundled). Each file leads to its Debian package, and that to its version. Of a
+build by zig the static libraries that scripts/packages/zig.sh has made lead to their source packages. A package that LICENCES does
+not know is an error: look up its licence, and add a line.
 
     sbom.py BUILD [--part launcher|trainer] [--licences FOLDER] [--torch VERSION]
 """
@@ -13,7 +14,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import urllib.parse
@@ -22,6 +22,7 @@ import urllib.parse
 LICENCES = {
     "libasio-dev": "BSL-1.0",
     "libbz2-1.0": "bzip2-1.0.6",
+    "elfutils": "LGPL-3.0-or-later OR GPL-2.0-or-later",
     "libcli11-dev": "BSD-3-Clause",
     "libdw1": "LGPL-3.0-or-later OR GPL-2.0-or-later",
     "libelf1": "LGPL-3.0-or-later OR GPL-2.0-or-later",
@@ -32,6 +33,11 @@ LICENCES = {
     "libssl3": "Apache-2.0",
     "libtomlplusplus-dev": "MIT",
     "nlohmann-json3-dev": "MIT",
+    "openssl": "Apache-2.0",
+    "pcre2": "BSD-3-Clause",
+    "xz-utils": "LicenseRef-public-domain",
+    "ziglang": "MIT AND Apache-2.0 WITH LLVM-exception",  # of LLVM: libc++, libc++abi, libunwind
+    "zlib": "Zlib",
     "libtorch": "BSD-3-Clause",
     "libstdc++": "GPL-3.0-or-later WITH GCC-exception-3.1",
     "libgcc": "GPL-3.0-or-later WITH GCC-exception-3.1",
@@ -49,6 +55,7 @@ LAUNCHER_ONLY = ("agent/", "launcher/CMakeFiles/ddprun.dir/", "launcher/CMakeFil
 COMPILER = re.compile(r"^(libstdc\+\+|libgcc|libclang-common)-\d+-dev$")
 TORCH = re.compile(r"/torch/include/")
 CUDA = re.compile(r"/(nvidia|cuda)")  # names of types and functions of shared libraries
+ZIG = re.compile(r"/site-packages/ziglang/")
 
 
 def run(*words):
@@ -82,6 +89,19 @@ def bundled_libraries(build):
     return {file for path in build.glob("*.bundled") for file in path.read_text().split(";") if file}
 
 
+def zig_folder(build):
+    """What scripts/packages/zig.sh made for this build, if zig compiled it."""
+    found = re.search(r"^DDPRUN_ZIG:PATH=(.+)$", (build / "CMakeCache.txt").read_text(), re.MULTILINE)
+    return found and pathlib.Path(found[1])
+
+
+def zig_libraries(build, zig):
+    """The source packages of the libraries that are linked, with their versions. zig's linker writes no map."""
+    commands = run("ninja", "-C", str(build), "-t", "commands", "ddprun")
+    archives = set(re.findall(re.escape(str(zig)) + r"/libraries/usr/lib/[\w.+-]+\.a\b", commands))
+    return sorted({tuple(pathlib.Path(archive + ".source").read_text().split()) for archive in archives})
+
+
 def debian_packages(files):
     """Package → one of its files."""
     out = {}
@@ -110,8 +130,37 @@ def debian_component(package):
     return component(compiler[1] if compiler else name, upstream, LICENCES[compiler[1] if compiler else package], purl)
 
 
+def source_component(name, version):
+    upstream = version.split(":")[-1].rsplit("-", 1)[0]
+    purl = f"pkg:deb/debian/{urllib.parse.quote(name)}@{urllib.parse.quote(version)}?arch=source"
+    return component(name, upstream, LICENCES[name], purl)
+
+
+def zig_component(headers):
+    """The C++ library's headers are beside the compiler, and so is its licence."""
+    package = next(pathlib.Path(file[:ZIG.search(file).end()]) for file in headers if ZIG.search(file))
+    version = next(package.parent.glob("ziglang-*.dist-info")).name.removeprefix("ziglang-").removesuffix(".dist-info")
+    texts = [package / "LICENSE", package / "lib/libcxx/LICENSE.TXT"]
+    return texts, component("ziglang", version, LICENCES["ziglang"], f"pkg:pypi/ziglang@{version}")
+
+
+def zig_components(build, zig, headers):
+    for name, version in zig_libraries(build, zig):
+        yield name, [zig / "libraries/usr/share/doc" / name / "copyright"], source_component(name, version)
+    yield "ziglang", *zig_component(headers)
+
+
 def components(build, part, torch):
+    """Name, files with its licence, and CycloneDX component of each."""
     headers = compiled_headers(build, part)
+    zig = zig_folder(build)
+    if zig:
+        # ccache may have compiled an object in another clone, and then names its folders.
+        headers = {re.sub(rf"^.*/(?=\.venv-package/|build/zig/{re.escape(zig.name)}/)", f"{zig.parents[2]}/", file) for file in headers}
+        yield from zig_components(build, zig, headers)
+        copied, built = f"{zig}/headers/", f"{zig}/libraries/"
+        headers = {"/" + file.removeprefix(copied) if file.startswith(copied) else file for file in headers
+                   if not ZIG.search(file) and not file.startswith(built)}
     ours = {file for file in headers if not TORCH.search(file) and not CUDA.search(file)}
     files = ours | linked_archives(build, part) | (bundled_libraries(build) if part == "launcher" else set())
     packages = debian_packages(files)
@@ -121,10 +170,10 @@ def components(build, part, torch):
         sys.exit("sbom.py: scripts/packages/sbom.py does not know the licence of "
                  + (", ".join(sorted(strange)) or f"{min(unowned)}, which is of no package") + ". Add it to LICENCES there.")
     if any(TORCH.search(file) for file in headers):
-        yield "", component("libtorch", torch, LICENCES["libtorch"], f"pkg:pypi/torch@{torch}")
+        yield "libtorch", [], component("libtorch", torch, LICENCES["libtorch"], f"pkg:pypi/torch@{torch}")
     for package in sorted(packages):
         if LICENCES[COMPILER.match(package)[1] if COMPILER.match(package) else package]:
-            yield package, debian_component(package)
+            yield package, [pathlib.Path("/usr/share/doc", package, "copyright")], debian_component(package)
 
 
 def project_version():
@@ -145,9 +194,9 @@ def main():
     parts = list(components(options.build, options.part, options.torch))
     if options.licences:
         options.licences.mkdir(parents=True, exist_ok=True)
-        for package, _ in parts:
-            if package:
-                shutil.copyfile(f"/usr/share/doc/{package}/copyright", options.licences / f"{package}.txt")
+        for name_of_part, texts, _ in parts:
+            if texts:
+                (options.licences / f"{name_of_part}.txt").write_bytes(b"\n".join(text.read_bytes() for text in texts))
     purl = f"pkg:generic/{name}@{version}"
     json.dump({
         "bomFormat": "CycloneDX",
@@ -158,8 +207,8 @@ def main():
             "component": {"type": "application", "name": name, "version": version, "purl": purl, "bom-ref": purl,
                           "licenses": [{"expression": "Apache-2.0"}]},
         },
-        "components": [part for _, part in parts],
-        "dependencies": [{"ref": purl, "dependsOn": [part["bom-ref"] for _, part in parts]}],
+        "components": [part for _, _, part in parts],
+        "dependencies": [{"ref": purl, "dependsOn": [part["bom-ref"] for _, _, part in parts]}],
     }, sys.stdout, indent=1)
     print()
 
