@@ -1,5 +1,6 @@
 #include "agent/process/process.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <sched.h>
@@ -11,7 +12,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <climits>
 #include <csignal>
 #include <cstdint>
@@ -33,6 +36,7 @@ constexpr int kExtraOomScore = 300;
 
 constexpr int kStandardSignals = 31;  // real-time ones are never ignored, and exec() resets all handlers
 constexpr int kPreferNodes = 5;       // MPOL_PREFERRED_MANY, Linux 5.15: a full node kills no worker
+constexpr int kPreferFirst = 1;       // MPOL_PREFERRED: of several nodes the first
 
 using Bits = std::vector<unsigned long>;  // bit mask in the kernel's format for CPUs and nodes
 
@@ -123,7 +127,28 @@ std::vector<PassedFd> descriptors_of(const SpawnRequest& request) {
   return all;
 }
 
-bool close_range(int first, int last) { return first > last || syscall(SYS_close_range, first, last, 0) == 0; }
+// Those that /proc names. Allocates nothing: a child shares our memory.
+bool close_listed(int first, int last) {
+  const Fd folder(open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return false;
+  alignas(dirent64) std::array<char, 1'024> entries;
+  for (;;) {
+    const long size = syscall(SYS_getdents64, folder.get(), entries.data(), entries.size());
+    if (size <= 0) return size == 0;
+    for (long at = 0; at < size;) {
+      const auto* const entry = reinterpret_cast<const dirent64*>(entries.data() + at);
+      at += entry->d_reclen;
+      int fd = -1;
+      std::from_chars(entry->d_name, entry->d_name + std::strlen(entry->d_name), fd);
+      if (fd >= first && fd <= last && fd != folder.get()) close(fd);
+    }
+  }
+}
+
+// The call is there from Linux 5.9 on, and an older container's filter refuses it.
+bool close_range(int first, int last) {
+  return first > last || syscall(SYS_close_range, first, last, 0) == 0 || close_listed(first, last);
+}
 
 bool close_all_but(const std::vector<PassedFd>& kept) {
   int next = 0;
@@ -161,8 +186,11 @@ void limit_core_dumps(bool allowed) {
 // The memory node is a preference: if it is full, memory comes from near the CPU that first touches it.
 int bind(const ChildPlan& plan) {
   constexpr std::size_t kWordBits = CHAR_BIT * sizeof(unsigned long);
-  if (!plan.memory_nodes.empty())
-    syscall(SYS_set_mempolicy, kPreferNodes, plan.memory_nodes.data(), plan.memory_nodes.size() * kWordBits + 1);
+  for (const int policy : {kPreferNodes, kPreferFirst}) {
+    if (plan.memory_nodes.empty()) break;
+    const std::size_t bits = plan.memory_nodes.size() * kWordBits + 1;
+    if (syscall(SYS_set_mempolicy, policy, plan.memory_nodes.data(), bits) == 0) break;
+  }
   if (plan.cpus.empty()) return 0;
   return syscall(SYS_sched_setaffinity, 0, plan.cpus.size() * sizeof(unsigned long), plan.cpus.data()) < 0 ? errno : 0;
 }

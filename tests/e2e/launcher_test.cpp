@@ -372,21 +372,3 @@ TEST_CASE("a broken pipe of a program's own is a failure as any other") {
   CHECK(ended == exited(1));
   CHECK(has(ended.err, "restart 1 of 1"));
 }
-
-TEST_CASE("on a kernel that is too old ddprun says which one it needs") {
-  // A filter answers pidfd_open as Linux 4.18 does: load the call's number; if it is 434: ENOSYS; else allow.
-  const std::string old_kernel =
-      "import ctypes, errno, os, struct, sys\n"
-      "words = ((0x20, 0, 0, 0), (0x15, 0, 1, 434), (0x06, 0, 0, 0x50000 | errno.ENOSYS), (0x06, 0, 0, 0x7fff0000))\n"
-      "program = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *word) for word in words))\n"
-      "libc, zero = ctypes.CDLL(None), ctypes.c_ulong(0)\n"
-      "libc.prctl(38, ctypes.c_ulong(1), zero, zero, zero)\n"  // PR_SET_NO_NEW_PRIVS
-      "libc.prctl(22, ctypes.c_ulong(2), struct.pack('HxxxxxxQ', len(words), ctypes.addressof(program)))\n"
-      "os.execv(sys.argv[1], sys.argv[1:])\n";
-  const Ended ended = run({"python3", "-c", old_kernel, ddprun_program(), "--no-python", "true"}, kLimit);
-  CHECK(ended == exited(69));
-  CHECK(
-      ended.err ==
-      "ddprun: cannot start the agent: this kernel has no pidfds. ddprun needs Linux 5.4 or newer; uname -r says which "
-      "one this is\n");
-}
