@@ -578,7 +578,7 @@ constexpr Option kOptions[] = {
     row(kReports, "verbose", "", "show changed values, events and actions on stderr", at<&Config::verbose>(),
         {.letter = 'v',
          .also_in = "LOGLEVEL",
-         .brief = "show values, events and actions on stderr",
+         .brief = "show changed values, events and actions on stderr",
          .synonyms = "debug",
          .more = "LOGLEVEL=INFO or DEBUG in the environment means the same."}),
     row(kItself, "config", "FILE", "read options from a TOML file: max-restarts = 5", {},

@@ -16,11 +16,12 @@ std::string unexpected(const CLI::App& app) {
   const std::vector<std::string> extras = app.remaining();
   const auto option =
       std::find_if(extras.begin(), extras.end(), [](const std::string& word) { return word.starts_with("--"); });
+  if (option == extras.end()) return "";
   std::vector<std::string> known;
   for (const CLI::Option* one : app.get_options())
     for (const std::string& name : one->get_lnames()) known.push_back("--" + name);
-  const std::string hint = option == extras.end() ? "" : did_you_mean(option->substr(0, option->find('=')), known);
-  return hint.empty() ? "" : "there is no option " + option->substr(0, option->find('=')) + "." + hint;
+  const std::string name = option->substr(0, option->find('='));
+  return "there is no option " + visible(name) + "." + did_you_mean(name, known);
 }
 
 }  // namespace
