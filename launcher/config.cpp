@@ -77,7 +77,9 @@ void check_nnodes(const Config& config, Problems& out) {
 void check_workers(const Config& config, const Machine& machine, Problems& out) {
   const std::string subject = out.subject_of("nproc-per-node");
   const auto count = worker_count(config.nproc_per_node, machine);
-  if (!count) return out.add(subject + " is 'gpu', but this machine shows no NVIDIA device; pass a number, or auto.");
+  if (!count)
+    return out.add(subject + " is '" + (config.nproc_per_node.by == WorkerCount::xpus ? "xpu" : "gpu") +
+                   "', but this machine shows no GPU of NVIDIA, AMD or Intel; pass a number, or auto.");
   if (*count > kWorkersMax)
     out.add(subject + " is " + std::to_string(*count) + ", more than the " + std::to_string(kWorkersMax) +
             " that one node may have.");
@@ -220,7 +222,7 @@ std::optional<int> worker_count(const WorkerCount& count, const Machine& machine
   if (count.by == WorkerCount::number) return count.workers;
   if (count.by == WorkerCount::cpus) return machine.cpus;
   if (const int gpus = machine.gpus(); gpus > 0) return gpus;
-  return count.by == WorkerCount::gpus ? std::nullopt : std::optional(machine.cpus);
+  return count.by == WorkerCount::automatic ? std::optional(machine.cpus) : std::nullopt;
 }
 
 std::string master_host(const Config& config) {

@@ -6,9 +6,9 @@ pair_env=(NCCL_DEBUG=WARN NCCL_NET=Socket NCCL_SOCKET_IFNAME=lo GLOO_SOCKET_IFNA
   NCCL_CUMEM_HOST_ENABLE=0)
 pair_options=(--max-restarts=0)  # of both agents
 agents=()
-next_port=${GPU_CHECK_PORT:-20000}
+next_port=${GPU_CHECK_PORT:-30000}
 
-# A step has ten ports.
+# A step has ten ports, below those that the kernel gives and above those of tests/support/free_port.
 new_port() { port=$next_port next_port=$((next_port + 1)); }
 
 # start_pair NAME PORT WORDS...: in the background; their pids in `agents`, their output in NAME.NODE.out and .err, each worker's

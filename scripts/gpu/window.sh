@@ -288,7 +288,7 @@ planned_steps() {
 run_window() {
   local phase name share at_a_time list end=0 phases
   declare -gA name_of=() began_of=() verdict_of=() status_of=()
-  mark=gpu-check.$$ port=$((20000 + RANDOM % 900 * 10)) warming='' postponed=() starting=true
+  mark=gpu-check.$$ port=$((30000 + RANDOM % 200 * 10)) warming='' postponed=() starting=true
   phases_of_window
   trap leave_window EXIT
   if [ "$GPU_CHECK_GPUS" -gt 0 ]; then warm_page_cache; fi
