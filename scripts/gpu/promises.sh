@@ -150,7 +150,7 @@ try_loads() {
 try_refusals() {
   local sentences
   export CUDA_VISIBLE_DEVICES=''
-  sentences=$(refuses 'shows no NVIDIA device' "$GPU_CHECK_BIN/ddprun" --nproc-per-node=gpu true) || wrong "$sentences"
+  sentences=$(refuses 'shows no GPU of NVIDIA, AMD or Intel' "$GPU_CHECK_BIN/ddprun" --nproc-per-node=gpu true) || wrong "$sentences"
   sentences=$(refuses '--device is cuda but' "$GPU_CHECK_BIN/train" 1 --device cuda) || wrong "$sentences"
   if [ "$GPU_CHECK_GPUS" -gt 0 ]; then
     CUDA_VISIBLE_DEVICES=0

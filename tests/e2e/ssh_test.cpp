@@ -194,7 +194,7 @@ TEST_CASE("what keeps a host from taking part is said in one sentence", "[ssh]")
     CHECK_THAT(ended.err, Catch::Contains("host1: the folder ") && Catch::Contains("make it there"));
   }
   SECTION("GPUs that are not there") {
-    refused({"--hosts=host1", "--nproc-per-node=gpu", "true"}, 2, {"host1: ", "no NVIDIA device"});
+    refused({"--hosts=host1", "--nproc-per-node=gpu", "true"}, 2, {"host1: ", "no GPU of NVIDIA, AMD or Intel"});
   }
 }
 
