@@ -77,8 +77,9 @@ void check_nnodes(const Config& config, Problems& out) {
 void check_workers(const Config& config, const Machine& machine, Problems& out) {
   const std::string subject = out.subject_of("nproc-per-node");
   const auto count = worker_count(config.nproc_per_node, machine);
+  const settings::Setting* given = in_force(config.settings, "nproc-per-node");
   if (!count)
-    return out.add(subject + " is '" + (config.nproc_per_node.by == WorkerCount::xpus ? "xpu" : "gpu") +
+    return out.add(subject + " is '" + (given ? given->text : "gpu") +
                    "', but this machine shows no GPU of NVIDIA, AMD or Intel; pass a number, or auto.");
   if (*count > kWorkersMax)
     out.add(subject + " is " + std::to_string(*count) + ", more than the " + std::to_string(kWorkersMax) +

@@ -41,7 +41,7 @@ constexpr int kAutoThreads = 0;
 
 // A number of workers, or as many as this machine has CPUs or GPUs; automatic: GPUs if there are any, else CPUs.
 struct WorkerCount {
-  enum By { number, cpus, gpus, xpus, automatic };  // xpus: as gpus, by torchrun's name for Intel's
+  enum By { number, cpus, gpus, automatic };
   By by = number;
   int workers = 1;  // by number
 };

@@ -226,7 +226,7 @@ constexpr Option kOptions[] = {
                      "ntasks-per-node,tasks-per-node",
          .more = "cpu counts the CPUs that ddprun may use, by affinity and by its control groups' quota; gpu (or xpu) "
                  "the GPUs of NVIDIA, else of AMD, else of Intel, that CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES with "
-                 "ROCR_VISIBLE_DEVICES, or ZE_AFFINITY_MASK leave. A processor's own GPU of Intel is not counted."}),
+                 "ROCR_VISIBLE_DEVICES, or ZE_AFFINITY_MASK leave. A processor's own GPU is not counted."}),
     row(kWorkers, "module", "", "run PROGRAM as a Python module", at<&Config::module>(),
         {.letter = 'm',
          .more =

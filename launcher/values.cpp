@@ -190,8 +190,7 @@ Read<agent::HangLimits> read_hang_limits(const std::string& text) {
 
 Read<WorkerCount> read_worker_count(const std::string& text) {
   if (text == "cpu") return WorkerCount{WorkerCount::cpus};
-  if (text == "gpu") return WorkerCount{WorkerCount::gpus};
-  if (text == "xpu") return WorkerCount{WorkerCount::xpus};
+  if (text == "gpu" || text == "xpu") return WorkerCount{WorkerCount::gpus};  // xpu: torchrun's name for Intel's
   if (text == "auto") return WorkerCount{WorkerCount::automatic};
   if (const auto workers = whole_text<int>(text); workers && *workers > 0)
     return WorkerCount{WorkerCount::number, *workers};

@@ -2,19 +2,14 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <string_view>
-#include <system_error>
 
 #include "agent/machine/nvml.h"
+#include "agent/process/numbered_files.h"
 
 namespace ddprun::launcher {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_digits(const std::string& text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
 
 std::vector<std::string> entries_of(const std::string& list) {
   std::vector<std::string> out{""};
@@ -73,18 +68,15 @@ int count_uuids(const std::vector<std::string>& entries, const std::vector<std::
 
 int count_gpus(const agent::GpuVariables& variables) {
   if (const auto nvidia = gpus_of_machine(); !nvidia.empty()) return count_visible(variables.cuda, nvidia);
-  if (const auto amd = agent::amd_gpus(); !amd.empty()) {
-    std::vector<std::string> ids;
-    for (const agent::GpuFile& gpu : left_by_rocr(amd, variables)) ids.push_back(gpu.id);
-    return count_visible(chosen_of_rocr(variables), ids);
-  }
+  if (const auto amd = agent::amd_gpus(); !amd.empty())
+    return count_visible(chosen_of_rocr(variables), ids_of(left_by_rocr(amd, variables)));
   return static_cast<int>(left_by_mask(agent::intel_gpus(variables), variables).size());
 }
 
 std::string all_of_intel(const agent::GpuVariables& variables) {
-  if (!gpus_of_machine().empty() || !agent::amd_gpus().empty()) return {};
-  std::string out;
   const std::size_t count = agent::intel_gpus(variables).size();
+  if (count == 0 || !agent::amd_gpus().empty() || !gpus_of_machine().empty()) return {};  // NVML may take a second
+  std::string out;
   for (std::size_t i = 0; i < count; ++i) out += (i > 0 ? "," : "") + std::to_string(i);
   return out;
 }
@@ -98,14 +90,7 @@ std::vector<std::string> gpus_of_machine() {
 }
 
 std::vector<std::string> gpus_by_files(const fs::path& devices) {
-  constexpr std::string_view kDevice = "nvidia";
-  std::vector<std::string> out;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(devices, none)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(kDevice) && is_digits(name.substr(kDevice.size()))) out.emplace_back();
-  }
-  return out;
+  return std::vector<std::string>(agent::numbered(devices, "nvidia").size());
 }
 
 int count_visible(const char* visible, const std::vector<std::string>& uuids) {

@@ -3,40 +3,26 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <map>
-#include <optional>
 #include <sstream>
 #include <string_view>
-#include <system_error>
 
 #include "agent/process/file_content.h"
+#include "agent/process/numbered_files.h"
 
 namespace ddprun::agent {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::string_view kIntel = "0x8086", kFlatNot = "COMPOSITE";
+constexpr std::string_view kIntel = "0x8086", kComposite = "COMPOSITE";
 
-// "card12" is 12 for "card"; nothing for "card0-HDMI-1".
-std::optional<std::uint64_t> number_behind(std::string_view name, std::string_view prefix) {
-  std::uint64_t number = 0;
-  if (!name.starts_with(prefix)) return {};
-  const auto [rest, error] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), number);
-  return error == std::errc() && rest == name.data() + name.size() ? std::optional(number) : std::nullopt;
-}
-
-// The folder's entries that are `prefix` and a number, by that number.
-std::map<std::uint64_t, fs::path> numbered(const fs::path& folder, std::string_view prefix) {
-  std::map<std::uint64_t, fs::path> out;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder, none))
-    if (const auto number = number_behind(entry.path().filename().native(), prefix)) out[*number] = entry.path();
-  return out;
-}
+// Of a processor of AMD, by gfx_target_version: gfx90c is 90012.
+constexpr std::uint64_t kOnProcessors[] = {70000,  80001,  90002,  90009,  90012,  100103, 100303, 100305,
+                                           100306, 100307, 110003, 110500, 110501, 110502, 110503};
 
 // Lines of a name and a number.
 std::map<std::string, std::uint64_t> read_properties(const fs::path& file) {
@@ -63,13 +49,7 @@ std::string rocm_id(std::uint64_t unique_id) {
   return unique_id == 0 ? "" : text;
 }
 
-std::vector<std::string> ids_of(const std::vector<GpuFile>& gpus) {
-  std::vector<std::string> ids;
-  for (const GpuFile& gpu : gpus) ids.push_back(gpu.id);
-  return ids;
-}
-
-bool is_composite(const GpuVariables& variables) { return variables.hierarchy && variables.hierarchy == kFlatNot; }
+bool is_composite(const GpuVariables& variables) { return variables.hierarchy && variables.hierarchy == kComposite; }
 
 // xe has a folder for each tile at the device, i915 at the card.
 std::size_t tiles_of(const fs::path& card) {
@@ -87,12 +67,19 @@ GpuVariables gpu_variables() {
           .hierarchy = std::getenv("ZE_FLAT_DEVICE_HIERARCHY")};
 }
 
+std::vector<std::string> ids_of(const std::vector<GpuFile>& gpus) {
+  std::vector<std::string> ids;
+  for (const GpuFile& gpu : gpus) ids.push_back(gpu.id);
+  return ids;
+}
+
 std::vector<GpuFile> amd_gpus(const fs::path& root) {
   std::vector<GpuFile> out;
   if (!may_open(root / "dev/kfd")) return out;
   for (const auto& [number, node] : numbered(root / "sys/class/kfd/kfd/topology/nodes", "")) {
     auto properties = read_properties(node / "properties");  // unreadable where a container has not got this GPU
     if (properties["simd_count"] == 0) continue;             // a processor
+    if (std::ranges::find(kOnProcessors, properties["gfx_target_version"]) != std::end(kOnProcessors)) continue;
     const std::uint64_t minor = properties["drm_render_minor"];
     if (minor > 0 && !may_open(root / "dev/dri" / ("renderD" + std::to_string(minor)))) continue;
     out.push_back({rocm_id(properties["unique_id"]), pci_address(properties["domain"], properties["location_id"])});

@@ -26,10 +26,12 @@ struct GpuVariables {
 };
 GpuVariables gpu_variables();  // this process's
 
-// In ROCm's order; those that this process may open.
+std::vector<std::string> ids_of(const std::vector<GpuFile>& gpus);
+
+// Those that this process may open, without the ones of processors: on a desktop PyTorch for the CPU runs beside them.
+// AMD's in ROCm's order; which are of processors is from LLVM's table (AMDGPUUsage, "APU").
 std::vector<GpuFile> amd_gpus(const std::filesystem::path& root = "/");
-// In the order of their addresses, each tile for itself unless the hierarchy is COMPOSITE; those that this process may
-// open, without a processor's own: PyTorch for the CPU is what runs beside these.
+// Intel's in the order of their addresses, each tile for itself unless the hierarchy is COMPOSITE.
 std::vector<GpuFile> intel_gpus(const GpuVariables& variables, const std::filesystem::path& root = "/");
 
 // What ROCR_VISIBLE_DEVICES leaves. HIP_VISIBLE_DEVICES, or else CUDA_VISIBLE_DEVICES, chooses among them.

@@ -1,23 +1,14 @@
 #include "agent/process/topology.h"
 
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 
 #include "agent/process/file_content.h"
+#include "agent/process/numbered_files.h"
 
 namespace ddprun::agent {
 namespace fs = std::filesystem;
 namespace {
-
-// "node12" → 12 for "node"; nothing for "node_x".
-std::optional<int> number_after(const std::string& name, const std::string& prefix) {
-  int number = 0;
-  const char* const end = name.data() + name.size();
-  if (name.rfind(prefix, 0) != 0) return {};
-  const auto [rest, error] = std::from_chars(name.data() + prefix.size(), end, number);
-  return error == std::errc() && rest == end ? std::optional(number) : std::nullopt;
-}
 
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> out;
@@ -62,9 +53,8 @@ Cpu read_cpu(const fs::path& folder, int cpu, NumaBinding kind) {
 
 std::map<int, std::set<int>> read_nodes(const fs::path& system) {
   std::map<int, std::set<int>> out;
-  for (const std::string& name : names_in(system / "node"))
-    if (const auto node = number_after(name, "node"))
-      out[*node] = parse_cpu_list(file_content(system / "node" / name / "cpulist"));
+  for (const auto& [node, folder] : numbered(system / "node", "node"))
+    out[static_cast<int>(node)] = parse_cpu_list(file_content(folder / "cpulist"));
   if (out.empty()) out[0] = parse_cpu_list(file_content(system / "cpu/online"));  // a kernel without NUMA
   return out;
 }
@@ -92,10 +82,8 @@ Device device_of(const fs::path& root, std::size_t index, const std::string& add
 }
 
 std::vector<Device> devices_of(const fs::path& root, const std::vector<GpuFile>& gpus, const char* visible) {
-  std::vector<std::string> ids;
-  for (const GpuFile& gpu : gpus) ids.push_back(gpu.id);
   std::vector<Device> out;
-  for (const std::size_t index : visible_devices(visible, ids))
+  for (const std::size_t index : visible_devices(visible, ids_of(gpus)))
     out.push_back(device_of(root, index, gpus[index].address));
   return out;
 }

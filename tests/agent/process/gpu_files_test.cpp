@@ -20,11 +20,12 @@ class Tree {
     folder_.write(file, content);
   }
   // As amdkfd writes it; a processor has no SIMD units.
-  void kfd_node(int number, int simd_count, int bus, int minor, const std::string& unique_id) {
+  void kfd_node(int number, int simd_count, int bus, int minor, const std::string& unique_id,
+                const std::string& isa = "90402") {
     write("sys/class/kfd/kfd/topology/nodes/" + std::to_string(number) + "/properties",
           "cpu_cores_count " + std::string(simd_count > 0 ? "0" : "64") + "\nsimd_count " + std::to_string(simd_count) +
               "\nlocation_id " + std::to_string(bus * 256) + "\ndomain 0\ndrm_render_minor " + std::to_string(minor) +
-              "\nunique_id " + unique_id + "\n");
+              "\nunique_id " + unique_id + "\ngfx_target_version " + isa + "\n");
   }
   void drm_card(int number, const std::string& address, const std::string& vendor, int minor) {
     const std::string device = "sys/devices/pci0000:00/" + address;
@@ -69,6 +70,16 @@ TEST_CASE("AMD's GPUs are the nodes of amdkfd with SIMD units that this process 
   CHECK(gpus[1].id == "GPU-00000000000000ff");
   fs::remove(tree.root() / "dev/kfd");
   CHECK(amd_gpus(tree.root()).empty());
+}
+
+TEST_CASE("a processor's own GPU is none of AMD's: beside it PyTorch for the CPU trains", "[gpus]") {
+  Tree tree;
+  tree.write("dev/kfd"), tree.write("dev/dri/renderD128"), tree.write("dev/dri/renderD129");
+  tree.kfd_node(0, 0, 0, 0, "0");
+  tree.kfd_node(1, 24, 0xc5, 128, "0", "110003");  // Ryzen 7840U
+  CHECK(amd_gpus(tree.root()).empty());
+  tree.kfd_node(2, 192, 0x03, 129, "9", "110000");  // and a Radeon RX 7900
+  CHECK(addresses(amd_gpus(tree.root())) == Words{"0000:03:00.0"});
 }
 
 TEST_CASE("ROCR_VISIBLE_DEVICES leaves some, and HIP's counts among these, or else CUDA's", "[gpus]") {
