@@ -20,7 +20,8 @@ namespace {
 constexpr std::size_t kCopiesAtOnce = 16;
 constexpr std::chrono::hours kCopyLimit{24};  // rsync has its own limit for a host that falls silent
 constexpr int kVanished = 24;                 // a file went away meanwhile: a log, say
-constexpr int kShellFailed = 255, kCommandNotFound = 127;
+constexpr int kSshFailed = 255, kCommandNotFound = 127;
+constexpr std::size_t kNamedMax = 3;
 
 // Behind `name`, as "1,234,567 bytes".
 double number_behind(const std::string& text, std::string_view name) {
@@ -37,7 +38,7 @@ double number_behind(const std::string& text, std::string_view name) {
 }
 
 // The first line that says why; the last ones are rsync's own about its exit.
-std::string rsync_said(const ProgramEnd& end) {
+std::string first_complaint(const ProgramEnd& end) {
   for (const std::string& line : split(end.err, '\n')) {
     std::string text = visible(settings::trimmed(line));
     if (!text.empty() && !text.starts_with("Warning: Permanently added")) return text;
@@ -66,8 +67,9 @@ std::vector<std::string> rsync_command(const std::vector<std::string>& ssh, cons
           "--exclude=.git",
           "--filter=:- .gitignore",
           "--protect-args",
-          "--timeout=60",
+          "--timeout=300",  // without a byte, as a disk that other users load may be for a while
           "--stats",
+          "--info=skip1",
           "--no-human-readable",
           "--rsh=" + pasted(with_ssh_options(ssh)),
           "--rsync-path=mkdir -p " + shell_word(folder) + " && rsync",
@@ -75,18 +77,34 @@ std::vector<std::string> rsync_command(const std::vector<std::string>& ssh, cons
           as_rsync_names(host) + ":" + folder + "/"};
 }
 
-FolderCopy copied_of(const std::string& rsync_stats) {
-  return {static_cast<long>(number_behind(rsync_stats, "Number of regular files transferred: ")),
-          number_behind(rsync_stats, "Total bytes sent: ")};
+FolderCopy copied_of(const std::string& rsync_said) {
+  constexpr std::string_view kNewer = " is newer";
+  FolderCopy copy{static_cast<long>(number_behind(rsync_said, "Number of regular files transferred: ")),
+                  number_behind(rsync_said, "Total bytes sent: "),
+                  {}};
+  for (const std::string& line : split(rsync_said, '\n'))
+    if (line.ends_with(kNewer)) copy.newer_there.push_back(line.substr(0, line.size() - kNewer.size()));
+  return copy;
 }
 
-std::optional<Error> copy_failure(const std::string& folder, const std::string& host, const ProgramEnd& end) {
+std::string newer_files(const std::string& host, const std::vector<std::string>& files) {
+  if (files.empty()) return "";
+  std::string names;
+  for (std::size_t i = 0; i < std::min(files.size(), kNamedMax); ++i) names += (i > 0 ? ", " : "") + visible(files[i]);
+  if (files.size() > kNamedMax) names += " and " + std::to_string(files.size() - kNamedMax) + " more";
+  return "on " + host + (files.size() == 1 ? " a file is newer and stays: " : " files are newer and stay: ") + names +
+         ".";
+}
+
+std::optional<Error> copy_failure(const std::vector<std::string>& ssh, const std::string& folder,
+                                  const std::string& host, const ProgramEnd& end) {
   const std::string what = "cannot copy " + folder + " to " + host + " (--sync)";
   if (end.how == ProgramEnd::How::not_found)
     return Error(what, "there is no rsync on PATH", "Install it here and on the hosts.");
   if (end.how == ProgramEnd::How::too_late) return Error(what, "rsync has not ended after a day");
-  if (end.succeeded() || end.code == kVanished || end.code == kShellFailed) return {};
-  const std::string said = rsync_said(end);
+  if (end.succeeded() || end.code == kVanished) return {};
+  const std::string said = first_complaint(end);
+  if (end.code == kSshFailed) return Error(what, said, try_reaching(ssh, host));
   const bool no_rsync = end.code == kCommandNotFound || said.find("not found") != said.npos;
   return Error(what, said, no_rsync ? "Install rsync there." : "");
 }
@@ -103,9 +121,11 @@ void copy_folder(const std::vector<std::string>& ssh, const std::string& folder,
     std::optional<Error> failure;
     for (std::size_t i = 0; i < copies.size(); ++i) {
       const ProgramEnd end = copies[i].get();
-      if (!failure) failure = copy_failure(folder, hosts[first + i], end);
+      if (!failure) failure = copy_failure(ssh, folder, hosts[first + i], end);
       const FolderCopy one = copied_of(end.out);
       all.files += one.files, all.bytes += one.bytes;
+      if (const std::string newer = newer_files(hosts[first + i], one.newer_there); !newer.empty())
+        print_line(stderr, "ddprun: " + newer);
     }
     if (failure) throw *failure;
   }

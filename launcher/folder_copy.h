@@ -17,11 +17,16 @@ std::vector<std::string> rsync_command(const std::vector<std::string>& ssh, cons
 struct FolderCopy {
   long files = 0;    // that were sent
   double bytes = 0;  // over the network
+  std::vector<std::string> newer_there = {};
 };
-FolderCopy copied_of(const std::string& rsync_stats);  // of rsync --stats; pure
+FolderCopy copied_of(const std::string& rsync_said);  // by that command; pure
+// A sentence that names some of them, or nothing. Pure.
+std::string newer_files(const std::string& host, const std::vector<std::string>& files);
 
-// Why one failed; empty: it has not, or ssh could not reach the host, which the job's start will tell. Pure.
-std::optional<Error> copy_failure(const std::string& folder, const std::string& host, const ProgramEnd& end);
+// Why one failed; empty: it has not. A host that ssh did not reach now and reaches a moment later would run an older
+// program. Pure.
+std::optional<Error> copy_failure(const std::vector<std::string>& ssh, const std::string& folder,
+                                  const std::string& host, const ProgramEnd& end);
 
 // To all of them, 16 at a time; says on stderr what it has sent. Throws Error, and then no host may be
 // expected to have it.

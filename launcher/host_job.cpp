@@ -121,8 +121,8 @@ void find_parents(const std::vector<JobHost>& hosts, const std::string& parent, 
 std::vector<std::string> host_problems(const Config& config) {
   std::vector<std::string> out;
   if (config.hosts.empty()) {
-    for (const char* name :
-         {"ssh", "ssh-fan-out", "sync"})  // a file may have it for other runs, and the hosts read it, too
+    // A file may have one of them for other runs, and the hosts read it, too.
+    for (const char* name : {"ssh", "ssh-fan-out", "sync"})
       if (const Setting* given = in_force(config.settings, name);
           given && given->origin == Origin::command_line && config.hostfile.empty())
         out.push_back(subject_in(config, name) +

@@ -113,5 +113,6 @@ TEST_CASE("a folder is on a host with a disk of its own before the job starts th
   const Ended again = run_with("../code");
   CHECK_THAT(again.out, StartsWith("newer there\n"));
   CHECK_THAT(again.err, Contains("went to 1 host: 0 files"));
+  CHECK_THAT(again.err, StartsWith("ddprun: on far a file is newer and stays: note.\n"));
   CHECK_THAT(run_with("none").err, Contains("cannot copy none to the hosts (--sync): there is no such folder"));
 }

@@ -10,7 +10,7 @@ namespace {
 ProgramEnd ended(int code, const std::string& err) { return {.code = code, .err = err}; }
 
 std::string said(const ProgramEnd& end) {
-  const auto failure = copy_failure("/home/vera/digits", "host1", end);
+  const auto failure = copy_failure({"ssh", "-p", "2222"}, "/home/vera/digits", "host1", end);
   return failure ? failure->what() : "";
 }
 
@@ -33,16 +33,24 @@ TEST_CASE("a folder goes to the same path by the user's own ssh, and deletes not
 TEST_CASE("what rsync has sent is read from its words", "[sync]") {
   const FolderCopy copy = copied_of(
       "Number of files: 9\nNumber of regular files transferred: 1,203\n"
-      "Total file size: 5 bytes\nTotal bytes sent: 12,345,678\nTotal bytes received: 9\n");
+      "a/note is newer\nTotal file size: 5 bytes\nTotal bytes sent: 12,345,678\nTotal bytes received: 9\n");
   CHECK(copy.files == 1203);
   CHECK(copy.bytes == 12'345'678);
+  CHECK(copy.newer_there == Words{"a/note"});
   CHECK(copied_of("").files == 0);
+  CHECK(newer_files("host1", {}).empty());
+  CHECK(newer_files("host1", {"a"}) == "on host1 a file is newer and stays: a.");
+  CHECK(newer_files("host1", {"a", "b", "c", "d", "e"}) == "on host1 files are newer and stay: a, b, c and 2 more.");
 }
 
-TEST_CASE("a copy that failed says why, but of a host out of reach the start of the job will tell", "[sync]") {
+TEST_CASE("a copy that failed says why, and a file that went away meanwhile is no failure", "[sync]") {
   CHECK(said(ended(0, "")).empty());
   CHECK(said(ended(24, "file has vanished: \"/a\"\n")).empty());
-  CHECK(said(ended(255, "ssh: connect to host host1 port 22: No route to host\n")).empty());
+  CHECK(
+      said(ended(255,
+                 "ssh: connect to host host1 port 22: No route to host\nrsync: connection unexpectedly closed\n")) ==
+      "cannot copy /home/vera/digits to host1 (--sync): ssh: connect to host host1 port 22: No route to host. Try: ssh "
+      "-p 2222 -o BatchMode=yes host1 true");
   CHECK(
       said(ended(12, "bash: line 1: rsync: command not found\nrsync error: error in rsync protocol data stream\n")) ==
       "cannot copy /home/vera/digits to host1 (--sync): bash: line 1: rsync: command not found. Install rsync there.");
