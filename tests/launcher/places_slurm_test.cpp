@@ -126,10 +126,24 @@ TEST_CASE("a container sees the record, the job's folder and ddprun's own files,
                                    "\nrun\n--record\n" + record + "\n"));
 }
 
+TEST_CASE("a job that enters shifter's image or an OCI bundle itself gets sbatch's options as ever", "[places]") {
+  JobDescription job = two_nodes();
+  for (const auto& word : SchedulerWords{{"image", "docker:vera/torch:2"},
+                                         {"image", "id:1a2b"},
+                                         {"container", "/bundle"},
+                                         {"container-id", "torch"}}) {
+    job.slurm = {word};
+    CHECK(slurm_problems(job).empty());
+    const std::string script = slurm_script(job, kRecord, "/usr/bin/ddprun");
+    CHECK_THAT(script, Contains("#SBATCH --" + word.first + "=" + word.second + "\n"));
+    CHECK_THAT(script, Contains("\nsrun \"$ddprun\" run"));
+  }
+}
+
 TEST_CASE("words about a container that do not fit are refused", "[places]") {
-  CHECK(problems_of({{"image", "x.sif"}, {"container", "pyxis"}, {"container-name", "a"}}).empty());
+  CHECK(problems_of({{"image", "x.sif"}, {"runtime", "pyxis"}, {"container-name", "a"}}).empty());
   CHECK_THAT(problems_of({{"mounts", "/data:/data"}}).at(0), Contains("no image"));
-  CHECK_THAT(problems_of({{"image", "x"}, {"container", "podman"}}).at(0), Contains("pyxis or apptainer"));
+  CHECK_THAT(problems_of({{"image", "x"}, {"runtime", "podman"}}).at(0), Contains("pyxis or apptainer"));
   CHECK_THAT(problems_of({{"image", "docker://x"}, {"container-name", "a"}}).at(0), Contains("option of pyxis"));
   CHECK_THAT(problems_of({{"image", "x"}, {"ddprun", "/opt/ddprun"}}).at(0), Contains("it takes inside"));
   JobDescription job = two_nodes();

@@ -22,7 +22,7 @@ constexpr const char* kFindGpus = R"(gpus=
 if [ -e /dev/nvidiactl ]; then gpus=--nv; elif [ -e /dev/kfd ]; then gpus=--rocm; fi
 )";
 
-// With their names as pyxis has them; both spellings are taken.
+// pyxis's own spellings are taken, too.
 std::string own_name(const std::string& name) {
   if (name == "container-image") return "image";
   return name == "container-mounts" ? "mounts" : name;
@@ -36,7 +36,7 @@ std::string value_of(const SchedulerWords& words, const std::string& name) {
 
 // Apptainer's images are files of its own and addresses with a scheme; enroot's are .sqsh files and names.
 std::string runtime_of(const SchedulerWords& words) {
-  const std::string given = value_of(words, "container"), image = value_of(words, "image");
+  const std::string given = value_of(words, "runtime"), image = value_of(words, "image");
   if (!given.empty()) return given;
   return image.ends_with(".sif") || image.find("://") != image.npos ? kApptainer : kPyxis;
 }
@@ -46,7 +46,7 @@ bool is_inside(const SchedulerWords& words) { return value_of(words, "ddprun") =
 // `ours`: also for apptainer; the rest are options of pyxis.
 bool is_ours(const std::string& name) {
   const std::string own = own_name(name);
-  return own == "image" || own == "mounts" || own == "container" || own == "ddprun";
+  return own == "image" || own == "mounts" || own == "runtime" || own == "ddprun";
 }
 
 std::string pyxis_options(const SchedulerWords& words) {
@@ -58,18 +58,22 @@ std::string pyxis_options(const SchedulerWords& words) {
 
 }  // namespace
 
-bool is_container_word(const std::string& name) { return is_ours(name) || name.starts_with("container-"); }
+// Shifter's images ("docker:name", "id:...") and OCI bundles are sbatch's own words: their jobs enter the container
+// themselves.
+bool is_container_word(const std::string& name, const std::string& value) {
+  const bool of_shifter = name == "image" && ((value.starts_with("docker:") && !value.starts_with("docker://")) ||
+                                              value.starts_with("id:"));
+  return !of_shifter && name != "container-id" && (is_ours(name) || name.starts_with("container-"));
+}
 
 std::vector<std::string> container_problems(const JobDescription& job, const SchedulerWords& words) {
-  const bool has_words =
-      std::any_of(words.begin(), words.end(), [](const auto& word) { return is_container_word(word.first); });
-  if (!has_words) return {};
+  if (words.empty()) return {};
   std::vector<std::string> out;
   const std::string runtime = runtime_of(words), ddprun = value_of(words, "ddprun");
   if (value_of(words, "image").empty())
     out.push_back("[slurm] has words for a container and no image: image = \"nvcr.io#nvidia/pytorch:25.10-py3\".");
   if (runtime != kPyxis && runtime != kApptainer)
-    out.push_back("[slurm] container is '" + visible(runtime) + "'; it takes pyxis or apptainer.");
+    out.push_back("[slurm] runtime is '" + visible(runtime) + "'; it takes pyxis or apptainer.");
   if (!ddprun.empty() && ddprun != "inside")
     out.push_back(
         "[slurm] ddprun is '" + visible(ddprun) +
@@ -77,7 +81,7 @@ std::vector<std::string> container_problems(const JobDescription& job, const Sch
   if (job.source_dir.find_first_of(",:") != std::string::npos)
     out.push_back("source_dir " + visible(job.source_dir) + " cannot be mounted: commas and colons end a path there.");
   for (const auto& [name, value] : words)
-    if (runtime == kApptainer && is_container_word(name) && !is_ours(name))
+    if (runtime == kApptainer && !is_ours(name))
       out.push_back("[slurm] " + name + " is an option of pyxis, and the image is apptainer's.");
   return out;
 }

@@ -10,9 +10,10 @@
 
 namespace ddprun::launcher {
 
-// Whether a word of [slurm], with dashes, is about the container, and none of sbatch's.
-bool is_container_word(const std::string& name);
+// Whether a word of [slurm], with dashes, is about a container that ddprun enters, and none of sbatch's.
+bool is_container_word(const std::string& name, const std::string& value);
 
+// `words`: those.
 std::vector<std::string> container_problems(const JobDescription& job, const SchedulerWords& words);
 
 struct ContainerLines {

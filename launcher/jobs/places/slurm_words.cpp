@@ -84,7 +84,7 @@ seconds warning_of(const JobDescription& job) { return std::max(kSlurmWarning, s
 SchedulerWords own_words(const JobDescription& job, bool about_container) {
   SchedulerWords out;
   for (const auto& [name, value] : job.slurm)
-    if (is_container_word(sbatch_name(name)) == about_container) out.emplace_back(sbatch_name(name), value);
+    if (is_container_word(sbatch_name(name), value) == about_container) out.emplace_back(sbatch_name(name), value);
   return out;
 }
 
