@@ -15,8 +15,6 @@ using Json = nlohmann::json;
 constexpr std::size_t kRawMax = 4096;
 constexpr double kLastSecond = 9223372036;  // in the year 2262, the last that WallTime can hold
 
-Json parsed(const std::string& content) { return parse_json(content); }
-
 std::string text_at(const Json& object, const char* key) {
   if (!object.is_object()) return {};
   const auto found = object.find(key);
@@ -44,8 +42,6 @@ const Json& inside(const Json& object, const char* key) {
   static const Json nothing;
   return object.is_object() && object.contains(key) ? object[key] : nothing;
 }
-
-std::string dumped(const Json& json) { return json_text(json); }
 
 std::string seconds_of(WallTime when) {
   return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(when.time_since_epoch()).count());
@@ -84,12 +80,12 @@ std::string without_controls(const std::string& text) {
 bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
 // nlohmann's serializer replaces what is not UTF-8 by U+FFFD.
-std::string as_utf8(const std::string& text) { return parsed(dumped(Json(text))).get<std::string>(); }
+std::string as_utf8(const std::string& text) { return parse_json(json_text(Json(text))).get<std::string>(); }
 
 }  // namespace
 
 WorkerError error_in(const std::string& content) {
-  const Json file = parsed(content);
+  const Json file = parse_json(content);
   const Json& message = inside(file, "message");
   if (message.is_string()) return {message.get<std::string>(), time_at(file, "timestamp")};
   const Json& extra = inside(message, "extraInfo");
@@ -100,9 +96,9 @@ WorkerError error_in(const std::string& content) {
 }
 
 std::string parent_error_file(const std::string& worker_content, const WorkerEndFacts& end) {
-  Json file = parsed(worker_content);
+  Json file = parse_json(worker_content);
   const Json& message = inside(file, "message");
-  if (message.is_string()) return dumped(file);
+  if (message.is_string()) return json_text(file);
   if (!message.is_object()) {
     const std::string stack = worker_content.empty() ? end.last_lines : raw(worker_content).text;
     file = {
@@ -110,7 +106,7 @@ std::string parent_error_file(const std::string& worker_content, const WorkerEnd
          {{"message", end.message}, {"extraInfo", {{"py_callstack", stack}, {"timestamp", seconds_of(end.when)}}}}}};
   }
   file["message"]["errorCode"] = torchrun_code(end.status);
-  return dumped(file);
+  return json_text(file);
 }
 
 std::string printable_line(const std::string& line, std::size_t bytes_max) {

@@ -168,7 +168,7 @@ int continue_under_keeper(void (*in_keeper)()) {
   Fd keeper_pidfd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));  // inherited: no race with our death
   if (!keeper_pidfd && errno == ENOSYS)
     throw Error("cannot start the agent", "this kernel has no pidfds",
-                "ddprun needs Linux 5.4 or newer; uname -r says which one this is");
+                "ddprun needs Linux 5.4 or newer; uname -r says which one this is.");
   must(bool(keeper_pidfd), "open the keeper's pidfd");
   DeathPipe death = death_pipe();
   create_shared_page();

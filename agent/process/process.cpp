@@ -186,11 +186,10 @@ void limit_core_dumps(bool allowed) {
 // The memory node is a preference: if it is full, memory comes from near the CPU that first touches it.
 int bind(const ChildPlan& plan) {
   constexpr std::size_t kWordBits = CHAR_BIT * sizeof(unsigned long);
-  for (const int policy : {kPreferNodes, kPreferFirst}) {
-    if (plan.memory_nodes.empty()) break;
-    const std::size_t bits = plan.memory_nodes.size() * kWordBits + 1;
-    if (syscall(SYS_set_mempolicy, policy, plan.memory_nodes.data(), bits) == 0) break;
-  }
+  const auto prefer_memory = [&](int policy) {
+    return syscall(SYS_set_mempolicy, policy, plan.memory_nodes.data(), plan.memory_nodes.size() * kWordBits + 1) == 0;
+  };
+  if (!plan.memory_nodes.empty() && !prefer_memory(kPreferNodes)) prefer_memory(kPreferFirst);
   if (plan.cpus.empty()) return 0;
   return syscall(SYS_sched_setaffinity, 0, plan.cpus.size() * sizeof(unsigned long), plan.cpus.data()) < 0 ? errno : 0;
 }

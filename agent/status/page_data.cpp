@@ -44,8 +44,6 @@ json most_important(const json& ranks, const std::set<int>& named) {
   return out;
 }
 
-std::string text_of(const json& object) { return json_text(object); }
-
 }  // namespace
 
 json page_status(json status) {
@@ -81,22 +79,22 @@ std::string page_key(json status) {
   for (json& rank : status["ranks"])
     for (const char* age : {"age_seconds", "snapshot_age_seconds", "wait_seconds", "memory_bytes", "processors"})
       rank.erase(age);
-  return text_of(status);
+  return json_text(status);
 }
 
 std::string whole_event(const json& status, const JobHistory& history, UnixTime now) {
   json samples = json::array();
   for (const HistorySample& sample : history.samples()) samples.push_back(to_json(sample));
-  return server_sent("whole", text_of({{"now", now.count()},
-                                       {"status", status},
-                                       {"samples", std::move(samples)},
-                                       {"rounds", to_json(history.rounds())}}));
+  return server_sent("whole", json_text(json{{"now", now.count()},
+                                             {"status", status},
+                                             {"samples", std::move(samples)},
+                                             {"rounds", to_json(history.rounds())}}));
 }
 
 std::string change_event(const json& status, const JobHistory& history, UnixTime now, bool rounds) {
   json out{{"now", now.count()}, {"status", status}, {"sample", to_json(sample_of(status, now))}};
   if (rounds) out["rounds"] = to_json(history.rounds());
-  return server_sent("change", text_of(out));
+  return server_sent("change", json_text(out));
 }
 
 std::string server_sent(const std::string& name, const std::string& text) {

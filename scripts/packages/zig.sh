@@ -91,8 +91,8 @@ fetch() {
   local name=$1 version=${versions[$1]}
   local file=$cache/sources/${name}_${version#*:}.dsc
   if [ ! -e "$file" ]; then
-    [ -d "$cache/apt" ] || { apt_sources && quietly apt-get "${apt_options[@]}" update; }
     apt_sources
+    [ -e "$cache/apt/updated" ] || { quietly apt-get "${apt_options[@]}" update && touch "$cache/apt/updated"; }
     (cd "$cache/sources" && quietly apt-get "${apt_options[@]}" source --download-only "$name=$version")
   fi
   rm -rf "${folder:?}/$name"

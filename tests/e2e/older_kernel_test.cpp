@@ -84,7 +84,7 @@ TEST_CASE("on a kernel that is too old ddprun says which one it needs") {
   CHECK(
       ended.err ==
       "ddprun: cannot start the agent: this kernel has no pidfds. ddprun needs Linux 5.4 or newer; uname -r says which "
-      "one this is\n");
+      "one this is.\n");
 }
 
 // Read-only root, no program from /tmp, no /dev/shm, no process of others in /proc, a user without a name or a right,
