@@ -107,12 +107,7 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                    if (running_round() == m.round) watches_.hangs().look(), watches_.hangs().tell_standings();
                  },
                  [&](const rendezvous::BlameWorker& m) { watches_.hangs().blame(m.round, m.rank, m.text, m.of_all); },
-                 [&](const rendezvous::TakeStacks& m) { desk_.on_message(m); },
-                 [&](const rendezvous::StacksOfNode& m) { desk_.on_message(m); },
-                 [&](const rendezvous::ReportStatus& m) { desk_.on_message(m); },
-                 [&](const rendezvous::JobStatus& m) { desk_.on_message(m); },
-                 [&](const rendezvous::StatusOfNode& m) { desk_.on_message(m); },
-                 [&](const rendezvous::ActDone& m) { desk_.on_message(m); },
+                 [&](const ForDesk auto& m) { desk_.on_message(m); },
                  [&](const rendezvous::ReportAct& m) { tell_.act_carried_out(m); },
                  [&](const rendezvous::SuspendWorkers& m) {
                    if (running_round() == m.round) watches_.hangs().suspend(m.suspended);
@@ -132,7 +127,8 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                  [&](const rendezvous::StartRound& m) { dispatch(RoundStarted{m.round}); },
                  [&](const rendezvous::EndRound& m) { end_round(m); },
                  [&](const rendezvous::EndJob& m) { end_job(m); },
-             },
+             }  // namespace ddprun::agent
+             ,
              message);
 }
 
@@ -220,6 +216,7 @@ void Agent::collect_workers() {
     const int round = round_.seat()->round;
     tell_.events().worker_ended(end.local_rank);
     watches_.output().worker_ended(round, end.local_rank);
+    desk_.worker_ended(round, round_.seat()->first_rank + end.local_rank);
     if (is_ctrl_c(end)) dispatch(Signalled{SIGINT, true});
     dispatch(WorkerExited{round, end.local_rank, end.status});
   }

@@ -15,6 +15,8 @@ MachineOptions machine_options(const AgentOptions& options) {
           merged(options.command.inherited, own)};
 }
 
+constexpr std::chrono::milliseconds kLastOutputLimit{50};  // what it has left behind may hold its streams
+
 bool is_running(const WorkerRecord& worker) { return worker.pid != 0 && !worker.status; }
 
 LogLevel level_of(const Event& event) { return std::holds_alternative<Tick>(event) ? LogLevel::debug : LogLevel::info; }
@@ -224,7 +226,8 @@ Desk::Hooks Agent::desk_hooks() {
            [this](std::vector<pid_t> pids, Duration limit, AsyncStacks::OnTaken taken) {
              watches_.hangs().take_stacks(std::move(pids), limit, std::move(taken));
            }},
-          [this](int round, const rendezvous::RankView& rank) { return passed_ends(round, rank); }};
+          [this](int round, const rendezvous::RankView& rank) { return passed_ends(round, rank); },
+          [this](int round, int rank) { pipes_.await_close(round, rank, kLastOutputLimit); }};
 }
 
 std::optional<std::vector<OutputEnd>> Agent::passed_ends(int round, const rendezvous::RankView& rank) const {

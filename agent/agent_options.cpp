@@ -37,7 +37,8 @@ Tell::Options tell_options(const AgentOptions& options) {
 DeskOptions desk_options(const AgentOptions& options) {
   return {options.command.program,
           options.metrics,
-          {options.otlp, options.kubeflow, options.version, options.logs.host, options.command.job.run_id}};
+          {options.otlp, options.kubeflow, options.version, options.logs.host, options.command.job.run_id},
+          options.logs.kept};
 }
 
 ContactOptions contact_options(const AgentOptions& options) {

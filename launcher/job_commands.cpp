@@ -24,6 +24,7 @@
 #include "launcher/jobs/places/slurm.h"
 #include "launcher/live_job.h"
 #include "launcher/machine.h"
+#include "launcher/rank_log.h"
 #include "launcher/search_context.h"
 #include "launcher/top_command.h"
 #include "launcher/view/terminal.h"
@@ -159,7 +160,7 @@ int submit_file(const JobWords& words) {
 std::string about_plain_log(const std::string& id, const std::string& log_folder) {
   if (!log_folder.empty()) return id + " has its output in the files below " + visible(log_folder) + ".";
   return id + " keeps no log: it was started without a job's file, and its output goes where ddprun's own goes. " +
-         "--log-dir DIR keeps it in files.";
+         "--log-dir DIR keeps it in files; of several nodes each rank's can be had: ddprun log JOB --rank N.";
 }
 
 // Without a name a job of a file goes before others, which have no log, and which nobody expects to be cancelled by it.
@@ -332,7 +333,7 @@ int execute(const JobWords& words) {
   if (!needs_token) wipe_token_variable();  // schedulers' programs do not either
   if (words.command == "run") return run_file(words);
   if (words.command == "submit") return submit_file(words);
-  if (words.command == "log") return show_log(words);
+  if (words.command == "log") return words.rank ? show_rank_log(words) : show_log(words);
   if (words.command == "cancel") return cancel(words);
   if (words.command == "top") return show_top(words), kSuccess;
   return words.command == "list" ? list_jobs(words) : show_facts(words);

@@ -2,7 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <map>
+#include <optional>
 
 #include "launcher/options.h"
 #include "launcher/settings/verb_help.h"
@@ -55,7 +57,7 @@ void add_access(CLI::App& app, JobWords& words) {
   }
 }
 
-void add_options(CLI::App& app, JobWords& words, std::string& to) {
+void add_options(CLI::App& app, JobWords& words, std::string& to, std::optional<std::string>& rank) {
   const std::string& command = words.command;
   app.set_help_flag("-h,--help", "prints this");
   if (command == "run" || command == "submit") add_file(app, words);
@@ -78,8 +80,12 @@ void add_options(CLI::App& app, JobWords& words, std::string& to) {
                        (command == "describe" ? "" : " of a file") +
                        (command == "cancel" ? ", unless several have not ended" : ""))
         ->type_name("JOB");
-  if (command == "log") app.add_flag("-f,--follow", words.follow, "goes on until the job ends");
-  if (command == "status" || command == "top") add_access(app, words);
+  if (command == "log") {
+    app.add_option("--rank", rank, "what this rank has printed last, 1 MiB at most, on whatever host it runs")
+        ->type_name("N");
+    app.add_flag("-f,--follow", words.follow, "goes on until the job ends");
+  }
+  if (command == "status" || command == "top" || command == "log") add_access(app, words);
   if (command == "top")
     app.add_option("--file", words.from, "shows what ddprun status --json has written to a file")->type_name("FILE");
   if (command == "status" || command == "describe" || command == "list") app.add_flag("--json", words.json, "as JSON");
@@ -124,6 +130,22 @@ std::string about_extras(const CLI::App& app, const JobWords& words, const std::
   return "'" + visible(extras.front()) + "' is one word too many.";
 }
 
+// Empty: it is none.
+std::optional<int> rank_in(const std::string& text) {
+  int rank = 0;
+  const auto end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, rank);
+  return !text.empty() && read.ec == std::errc() && read.ptr == end && rank >= 0 ? std::optional(rank) : std::nullopt;
+}
+
+void check_rank(JobWords& words, const std::optional<std::string>& rank) {
+  if (rank) words.rank = rank_in(*rank);
+  if (rank && !words.rank)
+    words.mistake = "--rank is '" + visible(*rank) + "'; it takes the number of a rank, such as 0.";
+  else if (words.command == "log" && words.mistake.empty() && !words.access.empty() && !words.rank)
+    words.mistake = "it takes --rank with --rdzv-endpoint: of a job elsewhere the output of one rank can be had.";
+}
+
 void check(const CLI::App& app, JobWords& words, const std::string& to) {
   const bool takes_file = words.command == "run" || words.command == "submit";
   if (takes_file && words.file.empty() == words.record.empty())
@@ -159,8 +181,9 @@ JobWords read_job_words(std::vector<std::string> all) {
   JobWords words;
   words.command = all.front();
   std::string to;
+  std::optional<std::string> rank;
   CLI::App app(descriptions().at(words.command), "ddprun " + words.command);
-  add_options(app, words, to);
+  add_options(app, words, to, rank);
   describe_usage(app, words.command);
   app.allow_extras();
   const auto end = std::find(all.begin(), all.end(), "--");
@@ -170,6 +193,7 @@ JobWords read_job_words(std::vector<std::string> all) {
     app.parse(reversed);
     if (const auto extras = app.remaining(); !extras.empty()) words.mistake = about_extras(app, words, extras);
     if (words.mistake.empty()) check(app, words, to);
+    if (words.mistake.empty()) check_rank(words, rank);
   } catch (const CLI::CallForHelp&) {
     words.answer = app.help();
   } catch (const CLI::ParseError& error) {

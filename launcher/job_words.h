@@ -16,8 +16,10 @@ struct JobWords {
   std::string handle = {};                  // the others; empty: the newest job
   std::string from = {};                    // top: a file instead of a job
   std::vector<std::string> overrides = {};  // --set KEY=VALUE
-  std::vector<std::string> access = {};     // status: of a job elsewhere, --rdzv-endpoint and who may ask
+  std::vector<std::string> access = {};     // status, top, log --rank: of a job elsewhere, --rdzv-endpoint and
+                                            // who may ask
   std::vector<std::string> arguments = {};  // those behind "--", for the program
+  std::optional<int> rank = {};             // log: of one rank alone
   Place to = Place::here;
   bool dry_run = false, wait = false, follow = false, json = false;
 

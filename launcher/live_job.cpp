@@ -17,7 +17,7 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr int kStatusSeconds = 5, kStacksSeconds = 15, kActSeconds = 10;
+constexpr int kStatusSeconds = 5, kStacksSeconds = 15, kActSeconds = 10, kLogSeconds = 10;
 
 // A record's, where it runs; else the agent that the word means.
 RunningAgent agent_for(const std::string& job, Purpose purpose) {
@@ -107,6 +107,10 @@ std::string LiveJob::stacks() { return ask(agent::kAskStacks, kStacksSeconds); }
 
 agent::ActAnswer LiveJob::act(const rendezvous::Act& act) {
   return agent::parse_act_answer(ask(agent::act_line(act), kActSeconds));
+}
+
+std::optional<agent::LogAnswer> LiveJob::log(const agent::LogRequest& request) {
+  return agent::parse_log_answer(ask(agent::log_line(request), kLogSeconds));
 }
 
 }  // namespace ddprun::launcher

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agent/status/act_request.h"
+#include "agent/status/log_request.h"
 #include "launcher/job_words.h"
 #include "launcher/jobs/job_record.h"
 #include "launcher/remote_job.h"
@@ -38,6 +39,7 @@ class LiveJob {
   nlohmann::json status();
   std::string stacks();
   agent::ActAnswer act(const rendezvous::Act& act);
+  std::optional<agent::LogAnswer> log(const agent::LogRequest& request);
 
  private:
   std::string ask(const std::string& line, int limit_seconds);

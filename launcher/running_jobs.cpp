@@ -81,12 +81,14 @@ std::optional<RunningAgent> agent_at(const AgentAddress& address) {
   return RunningAgent{address, address.user, address.agent, /*accepts=*/false};  // e.g. its queue is full
 }
 
+// Empty: nobody listens there any more.
 Fd connected(const RunningAgent& agent, int limit_seconds) {
   Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd) throw unreachable(agent, std::strerror(errno));
   limit_calls(fd, limit_seconds);
-  if (connect_to(fd, agent.address) != 0)
-    throw unreachable(agent, errno == EAGAIN ? not_within(limit_seconds) : std::strerror(errno));
+  const bool refused = connect_to(fd, agent.address) != 0;
+  if (refused && errno == ECONNREFUSED) return Fd();
+  if (refused) throw unreachable(agent, errno == EAGAIN ? not_within(limit_seconds) : std::strerror(errno));
   if (const auto peer = peer_of(fd); !peer || peer->uid != agent.user)
     throw unreachable(agent, "another user has taken its name");
   return fd;
@@ -181,17 +183,19 @@ const RunningAgent* agent_below(const std::vector<RunningAgent>& agents, pid_t p
 std::string ask(const RunningAgent& agent, const std::string& request, int limit_seconds) {
   const TimePoint until = Clock::now() + std::chrono::seconds(limit_seconds);
   const Fd fd = connected(agent, limit_seconds);
+  if (!fd) return {};
   const std::string line = request + "\n";
-  if (send(fd.get(), line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size()))
-    throw unreachable(agent, std::strerror(errno));
+  const bool sent = send(fd.get(), line.data(), line.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(line.size());
+  if (!sent && (errno == EPIPE || errno == ECONNRESET)) return {};  // it has ended meanwhile
+  if (!sent) throw unreachable(agent, std::strerror(errno));
   std::string out;
   char bytes[1 << 16];
   ssize_t got = 0;
   while ((got = read(fd.get(), bytes, sizeof bytes)) > 0 && Clock::now() < until)
     out.append(bytes, static_cast<std::size_t>(got));
   if (got > 0 || (got < 0 && errno == EAGAIN)) throw unreachable(agent, not_within(limit_seconds));
-  if (got < 0) throw unreachable(agent, std::strerror(errno));
-  return out;
+  if (got < 0 && errno != ECONNRESET) throw unreachable(agent, std::strerror(errno));
+  return out;  // reset: it has ended
 }
 
 }  // namespace ddprun::launcher

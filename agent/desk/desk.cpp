@@ -18,6 +18,8 @@ namespace ddprun::agent {
 namespace {
 
 constexpr const char* kOutOfReach = "the coordinator is out of reach now";
+constexpr std::chrono::seconds kActLimit{5},
+    kOutputLimit{6};  // kOutputLimit: for the node of that rank, which may wait
 
 // In our own control group, where it tells; else on the whole machine.
 std::optional<std::uint64_t> oom_kills() {
@@ -49,11 +51,15 @@ Desk::Desk(asio::io_context& io, DeskOptions options, Hooks hooks)
       options_(std::move(options)),
       view_(options_.push.host, std::move(hooks.view)),
       last_output_(io, std::move(hooks.passed)),
+      rank_output_(io, options_.push.host, options_.output, std::move(hooks.complete_output)),
       hooks_(std::move(hooks)),
       files_([this](const std::string& sentence) { hooks_.say(sentence); }, {.last_write_limit = Duration::zero()}),
       asked_stacks_(io),
       asked_status_(io),
-      asked_acts_(io),
+      asked_acts_(io, kActLimit, {false, "the coordinator has not answered within 5 s; it may have been carried out"}),
+      asked_output_(
+          io, kOutputLimit,
+          {.text = to_text({.problem = "the node of this rank has not answered within 6 s", .passes = true})}),
       pushes_(io, options_.push, files_, push_hooks()) {
   if (options_.metrics || options_.push.otlp) {
     measures_.emplace();
@@ -82,6 +88,16 @@ void Desk::on_message(const rendezvous::ReportStatus& m) {
   };
   if (!m.lines) return send(view_.report());
   last_output_.add_to(view_.report(), send);
+}
+
+void Desk::on_message(const rendezvous::AskRank& m) {
+  const auto send = [this, m](const LogAnswer& answer) {
+    if (const auto node = hooks_.node())
+      hooks_.send(rendezvous::RankAnswered{*node, m.asker, m.serial, to_text(answer)});
+  };
+  const auto request = parse_log_request(m.question);
+  if (!request) return send({.problem = "this ddprun does not know the question"});
+  rank_output_.answer(*request, send);
 }
 
 void Desk::open_http() {
@@ -116,6 +132,7 @@ void Desk::on_request(const AgentSocket::Request& request, const AgentSocket::Re
   if (request.line == kAskStatus)
     return ask_for_status(/*lines=*/true, [reply](const nlohmann::json& status) { reply(one_line(status)); });
   if (request.line.starts_with(kAskAct)) return ask_for_act(request, reply);
+  if (const auto log = parse_log_request(request.line)) return ask_for_output(*log, reply);
   reply("");
 }
 
@@ -129,6 +146,18 @@ void Desk::ask_for_act(const AgentSocket::Request& request, const AgentSocket::R
   const auto node = hooks_.node();
   if (!node) return answer({false, kOutOfReach});
   hooks_.send(rendezvous::ActWanted{*node, asked_acts_.begin(answer), std::move(act)});
+}
+
+void Desk::ask_for_output(const LogRequest& request, const AgentSocket::Reply& reply) {
+  const auto node = hooks_.node();
+  if (!node) return reply(to_text({.problem = kOutOfReach, .passes = true}));
+  const auto answer = [reply, rank = request.rank](const rendezvous::AnswerOfRank& said) {
+    if (!said.text.empty()) return reply(said.text);
+    if (said.world_size == 0) return reply(to_text({.problem = "no round is under way", .passes = true}));
+    reply(to_text({.problem = "there is no rank " + std::to_string(rank) + ": the job has ranks 0 to " +
+                              std::to_string(said.world_size - 1)}));
+  };
+  hooks_.send(rendezvous::RankAsked{*node, asked_output_.begin(answer), request.rank, log_line(request)});
 }
 
 void Desk::ask_for_stacks(const AgentSocket::Reply& reply) {

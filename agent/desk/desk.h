@@ -18,11 +18,13 @@
 #include "agent/desk/last_output.h"
 #include "agent/desk/metrics_options.h"
 #include "agent/desk/node_view.h"
+#include "agent/desk/rank_output.h"
 #include "agent/hang/hang_watch.h"
 #include "agent/http/http_server.h"
 #include "agent/process/file_thread.h"
+#include "agent/status/act_request.h"
 #include "agent/status/agent_socket.h"
-#include "agent/status/asked_acts.h"
+#include "agent/status/asked_once.h"
 #include "agent/status/asked_stacks.h"
 #include "agent/status/asked_status.h"
 #include "agent/status/job_measures.h"
@@ -34,7 +36,8 @@ namespace ddprun::agent {
 struct DeskOptions {
   std::string program = {};
   std::optional<MetricsOptions> metrics = {};
-  PushOptions push = {};  // whose names of job, host and version are the desk's as well
+  PushOptions push = {};                          // whose names of job, host and version are the desk's as well
+  std::shared_ptr<const KeptOutput> output = {};  // of the workers here; null: none is known
 };
 
 class Desk {
@@ -54,6 +57,7 @@ class Desk {
     std::function<void(const std::string& sentence)> say;
     NodeView::Hooks view;
     LastOutput::Passed passed;
+    RankOutput::Complete complete_output;
   };
   // Throws Error if the port of --metrics cannot be opened.
   Desk(asio::io_context& io, DeskOptions options, Hooks hooks);
@@ -68,6 +72,8 @@ class Desk {
   void on_message(const rendezvous::TakeStacks& m);
   void on_message(const rendezvous::ReportStatus& m);
   void on_message(const rendezvous::StacksOfNode& m) { asked_stacks_.take(m.serial, m.nodes, m.text); }
+  void on_message(const rendezvous::AskRank& m);
+  void on_message(const rendezvous::AnswerOfRank& m) { asked_output_.take(m.serial, m); }
   void on_message(const rendezvous::JobStatus& m) { asked_status_.take(m); }
   void on_message(const rendezvous::StatusOfNode& m) { asked_status_.take(m); }
   void on_message(const rendezvous::ActDone& m) { asked_acts_.take(m.serial, {m.done, m.text}); }
@@ -78,6 +84,8 @@ class Desk {
   void workers_start(TimePoint now);
   void workers_run(TimePoint now);  // all of them
   void looked(const std::map<int, WorkerSight>& seen);
+  // Before anybody learns of it.
+  void worker_ended(int round, int rank) { rank_output_.worker_ended(round, rank); }
   void failed(rendezvous::FailureClass kind);
   void time_spent(const rendezvous::RoundSpent& spent);  // by a round that has ended here
   // `ours`: this node has a seat in it.
@@ -92,6 +100,7 @@ class Desk {
   using TakeStatus = std::function<void(const nlohmann::json&)>;
   void open_http();
   void on_http(const HttpRequest& request, const HttpServer::Answer& answer);
+  void ask_for_output(const LogRequest& request, const AgentSocket::Reply& reply);
   void ask_for_stacks(const AgentSocket::Reply& reply);
   void ask_for_status(bool lines, const TakeStatus& take);
   void tell_own_report(StatusAnswer answer, bool lines, const TakeStatus& take);
@@ -106,13 +115,15 @@ class Desk {
   const DeskOptions options_;
   const NodeView view_;
   LastOutput last_output_;
+  RankOutput rank_output_;
   const Hooks hooks_;
   FileThread files_;  // reads certificates and tokens, which may be renewed
   const TimePoint started_ = Clock::now();
   std::optional<AgentSocket> socket_;
   AskedStacks asked_stacks_;
   AskedStatus asked_status_;
-  AskedActs asked_acts_;
+  AskedOnce<ActAnswer> asked_acts_;
+  AskedOnce<rendezvous::AnswerOfRank> asked_output_;
   std::optional<HttpServer> http_;
   std::optional<JobPage> page_;
   std::vector<TakeMetrics> want_metrics_;  // wait for the coordinator's answer
@@ -120,6 +131,12 @@ class Desk {
   std::optional<std::uint64_t> oom_kills_at_start_;
   std::optional<TimePoint> workers_run_since_;
   JobPushes pushes_;
+};
+
+// A message that is the desk's.
+template <class Message>
+concept ForDesk = requires(Desk& desk, const Message& m) {
+  desk.on_message(m);
 };
 
 }  // namespace ddprun::agent

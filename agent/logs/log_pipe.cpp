@@ -453,6 +453,15 @@ void LogPipes::await_end(int round, int rank, std::chrono::milliseconds limit) c
   });
 }
 
+void LogPipes::await_close(int round, int rank, std::chrono::milliseconds limit) const {
+  std::unique_lock lock(state_->mutex);
+  state_->idle.wait_for(lock, limit, [&] {
+    return std::none_of(state_->streams.begin(), state_->streams.end(), [&](const State::StreamPtr& stream) {
+      return stream->options.round == round && stream->options.rank == rank;
+    });
+  });
+}
+
 void LogPipes::print(const std::string& line) {
   state_->add_pending();
   asio::post(state_->io, [&state = *state_, line] {

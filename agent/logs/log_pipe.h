@@ -68,6 +68,8 @@ class LogPipes {
   // Waits until all its writers have closed it, so that last_lines() is final; at most `limit`: a descendant may keep
   // it open.
   void await_end(int round, int rank, std::chrono::milliseconds limit) const;
+  // Waits until all its writers have closed all its streams that pass through us: all has come; at most `limit`.
+  void await_close(int round, int rank, std::chrono::milliseconds limit) const;
   // Prints a line of our own, with or without its line end, to stderr after all earlier output. This, print_lines(),
   // show() and warn() escape control characters that would act on a terminal.
   void print(const std::string& line);

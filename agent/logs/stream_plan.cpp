@@ -17,7 +17,7 @@ StreamPlan into_file(const LogOptions& options) {
 }
 
 StreamPlan plain(const LogOptions& options, StreamBits stream, bool shown) {
-  if (stream == kStderr || options.monitor) return {.way = Way::through_us, .console = shown};
+  if (stream == kStderr || options.monitor || options.keeps_output) return {.way = Way::through_us, .console = shown};
   return {.way = shown ? Way::inherited : Way::discarded};
 }
 

@@ -23,8 +23,8 @@ struct StreamPlan {
 };
 
 // `stream` is kStdout or kStderr. stderr without a file always passes through us, as the report shows its last lines,
-// even those of a rank that is not shown on the console; so does everything where a rule is about it. `files`: this
-// worker has a folder; without one redirects are ignored.
+// even those of a rank that is not shown on the console; so does everything where a rule is about it, or it is kept.
+// `files`: this worker has a folder; without one redirects are ignored.
 StreamPlan plan_stream(const LogOptions& options, StreamBits stream, int local_rank, int rank, bool files);
 
 // Whether any stream may need a file that stays.

@@ -79,10 +79,25 @@ WorkerStreams::Streams WorkerStreams::place(const WorkerPlace& worker, MadeFiles
 WorkerStreams::Streams WorkerStreams::go_on(const WorkerPlace& from, const WorkerPlace& to) {
   LogStream as{to.round, to.rank};
   as.prefix = prefix_of(to);
-  if (options_.monitor) as.tap = options_.monitor->tap(to.round, to.local_rank);
+  as.tap = tap_of(to);
+  if (options_.kept) {
+    KeptOutput::Worker worker = options_.kept->worker(to.local_rank);
+    worker.round = to.round, worker.rank = to.rank;
+    options_.kept->starts(to.local_rank, worker);
+  }
   pipes_.go_on(from.round, from.rank, as);
   MadeFiles none;
   return place(to, none);
+}
+
+std::function<void(std::string_view bytes)> WorkerStreams::tap_of(const WorkerPlace& worker) const {
+  auto monitor = options_.monitor ? options_.monitor->tap(worker.round, worker.local_rank) : nullptr;
+  auto keep = options_.keeps_output ? options_.kept->tap(worker.local_rank) : nullptr;
+  if (!monitor || !keep) return monitor ? monitor : keep;
+  return [monitor = std::move(monitor), keep = std::move(keep)](std::string_view bytes) {
+    monitor(bytes);
+    keep(bytes);
+  };
 }
 
 LinePrefix WorkerStreams::prefix_of(const WorkerPlace& worker) const {
@@ -96,7 +111,16 @@ WorkerStreams::Streams WorkerStreams::open(const WorkerPlace& worker, bool alone
   std::filesystem::path stdout_log;
   streams.out = open_stream(worker, {kStdout, round_folder, streams.folder, alone, &made}, stdout_log);
   streams.err = open_stream(worker, {kStderr, round_folder, streams.folder, alone, &made}, streams.stderr_log);
+  if (options_.kept)
+    options_.kept->starts(worker.local_rank, {worker.round, worker.rank, source_of(worker, kStdout, stdout_log),
+                                              source_of(worker, kStderr, streams.stderr_log)});
   return streams;
+}
+
+KeptOutput::Stream WorkerStreams::source_of(const WorkerPlace& worker, StreamBits stream,
+                                            const std::filesystem::path& log) const {
+  const StreamPlan plan = plan_stream(options_, stream, worker.local_rank, worker.rank, !log.empty());
+  return {options_.keeps_output && plan.way == Way::through_us, log};
 }
 
 Fd WorkerStreams::open_stream(const WorkerPlace& worker, Wanted wanted, std::filesystem::path& log) {
@@ -130,7 +154,7 @@ LogStream WorkerStreams::through_us(const WorkerPlace& worker, const Wanted& wan
   stream.hold_tracebacks = !out && plan.console;
   if (plan.file || plan.way == Way::own_file) stream.file = wanted.folder / log_name(wanted.stream);
   stream.limit = {options_.size_max, options_.size_keep};
-  if (options_.monitor) stream.tap = options_.monitor->tap(worker.round, worker.local_rank);
+  stream.tap = tap_of(worker);
   if (!plan.filtered) return stream;
   stream.filtered_file = wanted.round_folder / filtered_name(wanted.stream);
   stream.needles = out ? options_.stdout_filters : options_.stderr_filters;

@@ -47,6 +47,8 @@ class WorkerStreams {
   };
   WantedFiles wanted_files(const WorkerPlace& worker) const;
   Streams place(const WorkerPlace& worker, MadeFiles& made);
+  std::function<void(std::string_view bytes)> tap_of(const WorkerPlace& worker) const;
+  KeptOutput::Stream source_of(const WorkerPlace& worker, StreamBits stream, const std::filesystem::path& log) const;
   LinePrefix prefix_of(const WorkerPlace& worker) const;
   Fd open_stream(const WorkerPlace& worker, Wanted wanted, std::filesystem::path& log);
   LogStream through_us(const WorkerPlace& worker, const Wanted& wanted, const StreamPlan& plan) const;

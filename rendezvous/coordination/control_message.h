@@ -16,7 +16,7 @@
 
 namespace ddprun::rendezvous {
 
-constexpr int kControlProtocol = 12;
+constexpr int kControlProtocol = 13;
 
 // What all agents of one job have in common. Its run id is in the greeting already.
 struct Fingerprint {
@@ -59,10 +59,11 @@ struct ClientRequest {
 };
 constexpr std::size_t kClientLineMax = 1024, kClientTextMax = 3 << 20;
 // VoteRequest comes instead of a hello, too.
-using FromAgent = std::variant<Hello, Heartbeat, FailureText, NodeReady, NodeConfirmed, NodeRunning, NodeDone,
-                               WorkerFailed, NodeLeaves, JobInterrupted, NodeBack, NodeNotified, NodeStandings,
-                               StacksWanted, StacksTaken, StatusWanted, NodeStatus, ActWanted, NodePace, NodeLearned,
-                               NodeSpent, JobWasOver, VoteRequest, CoordinatorAnnouncement, ClientRequest>;
+using FromAgent =
+    std::variant<Hello, Heartbeat, FailureText, NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed,
+                 NodeLeaves, JobInterrupted, NodeBack, NodeNotified, NodeStandings, StacksWanted, StacksTaken,
+                 StatusWanted, NodeStatus, ActWanted, RankAsked, RankAnswered, NodePace, NodeLearned, NodeSpent,
+                 JobWasOver, VoteRequest, CoordinatorAnnouncement, ClientRequest>;
 
 constexpr std::chrono::seconds kLoopLimit{30};  // for an agent whose loop stands, though its link answers
 // The first message to an agent.
@@ -106,8 +107,8 @@ struct ClientAnswer {
 };
 using ToAgent = std::variant<Welcome, Elsewhere, HeartbeatAnswer, FailureText, KeepRecord, TakeSeat, StartRound,
                              EndRound, EndJob, AllNotified, Excluded, AskStandings, BlameWorker, ReportPace, TakeStacks,
-                             StacksOfNode, JobStatus, ReportStatus, StatusOfNode, ActDone, ReportAct, SuspendWorkers,
-                             TakeSnapshot, KeepRange, InjectFault, Vote, ClientAnswer>;
+                             StacksOfNode, JobStatus, ReportStatus, StatusOfNode, ActDone, ReportAct, AskRank,
+                             AnswerOfRank, SuspendWorkers, TakeSnapshot, KeepRange, InjectFault, Vote, ClientAnswer>;
 
 class BadMessage : public std::runtime_error {
  public:

@@ -125,6 +125,19 @@ struct ActWanted {  // by somebody who asked this node's agent
   int serial = 0;  // the agent's own
   Act act;
 };
+struct RankAsked {  // of the node that runs this rank, by somebody who asked this node's agent
+  NodeId node = 0;
+  int serial = 0;  // the agent's own
+  int rank = 0;
+  std::string question;  // at most kQuestionMax bytes
+};
+struct RankAnswered {
+  NodeId node = 0;
+  NodeId asker = 0;
+  int serial = 0;    // the asker's
+  std::string text;  // at most kAnswerMax bytes
+};
+constexpr std::size_t kQuestionMax = 1024, kAnswerMax = std::size_t{512} * 1024;
 struct NodePace {  // of its workers since their last one: five steps and 0.6 s at least
   NodeId node = 0;
   int round = 0;
@@ -147,10 +160,10 @@ struct JobWasOver {  // another coordinator has told it the job's end
   Outcome outcome;
 };
 struct CoordinatorTick {};  // next_deadline() has come
-using Message =
-    std::variant<NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed, NodeLeaves, JobInterrupted, NodeBack,
-                 NodeLost, NodeGone, JobElsewhere, JobAbandoned, NodeNotified, NodeStandings, StacksWanted, StacksTaken,
-                 StatusWanted, NodeStatus, ActWanted, NodePace, NodeLearned, NodeSpent, JobWasOver, CoordinatorTick>;
+using Message = std::variant<NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed, NodeLeaves, JobInterrupted,
+                             NodeBack, NodeLost, NodeGone, JobElsewhere, JobAbandoned, NodeNotified, NodeStandings,
+                             StacksWanted, StacksTaken, StatusWanted, NodeStatus, ActWanted, RankAsked, RankAnswered,
+                             NodePace, NodeLearned, NodeSpent, JobWasOver, CoordinatorTick>;
 
 // To the agents of the round.
 struct FormRound {  // hold the record, confirm
@@ -234,6 +247,20 @@ struct ReportAct {
   bool done = false;
   std::string text = {};
 };
+struct AskRank {  // to the agent that runs this rank: RankAnswered
+  NodeId node = 0;
+  NodeId asker = 0;
+  int serial = 0;
+  int rank = 0;
+  std::string question = {};
+};
+// To the agent that asked.
+struct AnswerOfRank {
+  NodeId asker = 0;
+  int serial = 0;
+  int world_size = 0;     // of the round under way; 0: there is none
+  std::string text = {};  // empty: no node of it runs that rank
+};
 struct SuspendWorkers {  // to the agents of the round: stop them by SIGSTOP, or let them go on
   int round = 0;
   bool suspended = false;
@@ -271,9 +298,10 @@ struct ReportPace {
 struct HandOver {
   NodeId successor = 0;
 };
-using Order = std::variant<FormRound, StartRound, EndRound, EndJob, AllNotified, Recall, Dismiss, Exclude, AskStandings,
-                           BlameWorker, ReportPace, TakeStacks, StacksOfNode, JobStatus, ReportStatus, StatusOfNode,
-                           ActDone, ReportAct, SuspendWorkers, TakeSnapshot, InjectFault, KeepRange, HandOver>;
+using Order =
+    std::variant<FormRound, StartRound, EndRound, EndJob, AllNotified, Recall, Dismiss, Exclude, AskStandings,
+                 BlameWorker, ReportPace, TakeStacks, StacksOfNode, JobStatus, ReportStatus, StatusOfNode, ActDone,
+                 ReportAct, AskRank, AnswerOfRank, SuspendWorkers, TakeSnapshot, InjectFault, KeepRange, HandOver>;
 
 // By what the round's end says.
 RoundEnd round_end(bool planned, const std::optional<Failure>& cause);
@@ -407,6 +435,8 @@ class Coordinator {
   Orders handle(const NodeStandings& message, TimePoint now);
   Orders handle(const StacksWanted& message, TimePoint now);
   Orders handle(const StacksTaken& message, TimePoint now);
+  Orders handle(const RankAsked& message, TimePoint now);
+  Orders handle(const RankAnswered& message, TimePoint now);
   Orders handle(const StatusWanted& message, TimePoint now);
   Orders handle(const NodeStatus& message, TimePoint now);
   Orders handle(const ActWanted& message, TimePoint now);

@@ -22,6 +22,12 @@ Coordinator::Orders Coordinator::after_end(Over& over, const Message& message) {
                      [&](const StatusWanted& m) {
                        return Orders{JobStatus{m.node, m.serial, view(now_)}};
                      },
+                     [&](const RankAsked& m) {
+                       return Orders{AnswerOfRank{m.node, m.serial}};
+                     },
+                     [&](const RankAnswered& m) {
+                       return Orders{AnswerOfRank{m.asker, m.serial, 0, m.text}};
+                     },
                      [&](const JobAbandoned& m) { return on_notified(over, m.node), Orders{}; },
                      [&](const NodeSpent& m) { return note_spent(m), Orders{}; },
                      [](const auto&) { return Orders{}; },

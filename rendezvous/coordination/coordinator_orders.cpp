@@ -111,6 +111,8 @@ void CoordinatorOrders::execute(const Order& order) {
                  [&](const StatusOfNode& o) { sessions_.send(o.asker, o); },
                  [&](const ActDone& o) { sessions_.send(o.asker, o); },
                  [&](const ReportAct& o) { sessions_.send(o.node, o); },
+                 [&](const AskRank& o) { sessions_.send(o.node, o); },
+                 [&](const AnswerOfRank& o) { sessions_.send(o.asker, o); },
                  [&](const SuspendWorkers& o) { sessions_.send(round_, o); },
                  [&](const TakeSnapshot& o) { sessions_.send(round_, o); },
                  [&](const KeepRange& o) { keep_range(o); },

@@ -581,6 +581,18 @@ constexpr auto kActWanted = message<ActWanted>("act-wanted", [](auto& a, auto& m
   a("serial", m.serial, kCount);
   a("act", m.act);
 });
+constexpr auto kRankAsked = message<RankAsked>("rank-asked", [](auto& a, auto& m) {
+  a.sender(m.node);
+  a("serial", m.serial, kCount);
+  a("rank", m.rank, kRank);
+  a("question", m.question, AsSent{kQuestionMax});
+});
+constexpr auto kRankAnswered = message<RankAnswered>("rank-answered", [](auto& a, auto& m) {
+  a.sender(m.node);
+  a("asker", m.asker);
+  a("serial", m.serial, kCount);
+  a("text", m.text, AsSent{kAnswerMax});
+});
 constexpr auto kNodePace = message<NodePace>("pace", [](auto& a, auto& m) {
   a.sender(m.node);
   a("round", m.round);
@@ -613,12 +625,20 @@ constexpr auto kCoordinatorAnnouncement = message<CoordinatorAnnouncement>("call
 constexpr auto kClientRequest =
     message<ClientRequest>("request", [](auto& a, auto& m) { a("line", m.line, AsSent{kClientLineMax}); });
 
-constexpr std::tuple kFromAgent{
-    kHello,         kHeartbeat,    kFailureText, kNodeReady,      kNodeConfirmed, kNodeRunning,
-    kNodeDone,      kWorkerFailed, kNodeLeaves,  kJobInterrupted, kNodeBack,      kNodeNotified,
-    kNodeStandings, kStacksWanted, kStacksTaken, kStatusWanted,   kNodeStatus,    kActWanted,
-    kNodePace,      kNodeLearned,  kNodeSpent,   kJobWasOver,     kVoteRequest,   kCoordinatorAnnouncement,
-    kClientRequest};
+constexpr std::tuple kFromAgent{kHello,         kHeartbeat,
+                                kFailureText,   kNodeReady,
+                                kNodeConfirmed, kNodeRunning,
+                                kNodeDone,      kWorkerFailed,
+                                kNodeLeaves,    kJobInterrupted,
+                                kNodeBack,      kNodeNotified,
+                                kNodeStandings, kStacksWanted,
+                                kStacksTaken,   kStatusWanted,
+                                kNodeStatus,    kActWanted,
+                                kRankAsked,     kRankAnswered,
+                                kNodePace,      kNodeLearned,
+                                kNodeSpent,     kJobWasOver,
+                                kVoteRequest,   kCoordinatorAnnouncement,
+                                kClientRequest};
 
 // From the coordinator, which also passes on FailureText.
 
@@ -705,6 +725,17 @@ constexpr auto kReportAct = message<ReportAct>("report-act", [](auto& a, auto& m
   a("done", m.done);
   a("text", m.text, kTextMax);
 });
+constexpr auto kAskRank = message<AskRank>("ask-rank", [](auto& a, auto& m) {
+  a("asker", m.asker);
+  a("serial", m.serial, kCount);
+  a("rank", m.rank, kRank);
+  a("question", m.question, AsSent{kQuestionMax});
+});
+constexpr auto kAnswerOfRank = message<AnswerOfRank>("answer-of-rank", [](auto& a, auto& m) {
+  a("serial", m.serial, kCount);
+  a("world_size", m.world_size, kRank);
+  a("text", m.text, AsSent{kAnswerMax});
+});
 constexpr auto kSuspendWorkers = message<SuspendWorkers>("suspend", [](auto& a, auto& m) {
   a("round", m.round);
   a("suspended", m.suspended);
@@ -737,9 +768,10 @@ constexpr auto kClientAnswer =
     message<ClientAnswer>("answer", [](auto& a, auto& m) { a("text", m.text, AsSent{kClientTextMax}); });
 
 constexpr std::tuple kToAgent{
-    kWelcome,        kElsewhere,    kHeartbeatAnswer, kFailureText,  kKeepRecord,   kTakeSeat,    kStartRound,
-    kEndRound,       kEndJob,       kAllNotified,     kExcluded,     kAskStandings, kBlameWorker, kReportPace,
-    kTakeStacks,     kStacksOfNode, kJobStatus,       kReportStatus, kStatusOfNode, kActDone,     kReportAct,
-    kSuspendWorkers, kTakeSnapshot, kKeepRange,       kInjectFault,  kVote,         kClientAnswer};
+    kWelcome,      kElsewhere,  kHeartbeatAnswer, kFailureText,  kKeepRecord,   kTakeSeat,
+    kStartRound,   kEndRound,   kEndJob,          kAllNotified,  kExcluded,     kAskStandings,
+    kBlameWorker,  kReportPace, kTakeStacks,      kStacksOfNode, kJobStatus,    kReportStatus,
+    kStatusOfNode, kActDone,    kReportAct,       kAskRank,      kAnswerOfRank, kSuspendWorkers,
+    kTakeSnapshot, kKeepRange,  kInjectFault,     kVote,         kClientAnswer};
 
 }  // namespace ddprun::rendezvous::wire

@@ -163,6 +163,7 @@ TEST_CASE("a job without a file is listed, described and cancelled while it runs
   CHECK_THAT(list, Matches("JOB [\\s\\S]*\n" + run_id + " +running [\\s\\S]*\nhere://sh-[^\n]* failed [^\n]*\n"));
   CHECK(json::parse(desk.ddprun({"describe", run_id, "--json"}).out)["state"] == "running");
   CHECK(has(desk.ddprun({"log", run_id}).err, "ddprun log: " + run_id + " keeps no log: "));
+  CHECK(eventually([&] { return has(desk.ddprun({"log", run_id, "--rank=0"}).out, "up 0\n"); }, kLimit));
   CHECK(has(desk.ddprun({"cancel"}).err, " has ended: failed."));  // without a name only a job of a file is meant
   CHECK(desk.ddprun({"cancel", run_id}) == exited(0));
   CHECK(job.wait_exit(kLimit) == exited(143));
@@ -171,6 +172,9 @@ TEST_CASE("a job without a file is listed, described and cancelled while it runs
   const Ended log = desk.ddprun({"log", run_id});
   CHECK(log == exited(2));
   CHECK_THAT(log.err, Contains(" has its output in the files below " + (desk / ("logs/" + run_id)).string() + "."));
+  CHECK(has(desk.ddprun({"log", run_id, "--rank=0"}).out, "up 0\n"));
+  CHECK(has(desk.ddprun({"log", run_id, "--rank=1"}).err, "there are no files of rank 1 of "));
+  CHECK(has(desk.ddprun({"log", failed["id"], "--rank=0"}).err, "; --log-dir DIR keeps all in files."));
   CHECK(has(desk.ddprun({"report", run_id}).out, "job " + run_id));
   CHECK_THAT(desk.ddprun({"report", failed["id"]}).err, Contains(" has kept no events. ") && Contains("file:EVENTS"));
 }

@@ -329,6 +329,32 @@ TEST_CASE("with --store-proxy, and with a token, workers find the round's store 
   CHECK(far.at(1) != there.at(1));
 }
 
+TEST_CASE("what a rank of any node has printed is read at every node, until the job ends", "[nodes]") {
+  Nodes nodes(elastic("2"));
+  const std::string run_id = "--rdzv-id=log" + std::to_string(getpid());
+  nodes.options.push_back(run_id);
+  for (const int node : {0, 1})
+    nodes.add(node == 0 ? kHost : kGuest, "echo oh of $RANK >&2; " + kWorker + "; echo last of $RANK");
+  for (const int node : {0, 1}) nodes[node].wait_for_output("up 1/", kLimit);
+  const std::string id = run_id.substr(run_id.find('=') + 1);
+  for (const std::string rank : {"0", "1"}) {
+    const auto has_all = [&] {
+      const std::string out = run({kDdprun, "log", id, "--rank", rank}, kLimit).out;
+      return has(out, "up 1/" + rank + "/2/0\n") && has(out, "oh of " + rank + "\n") && count(out, "\n") == 2;
+    };
+    CHECK(eventually(has_all, kLimit));
+  }
+  const Ended none = run({kDdprun, "log", id, "--rank", "2"}, kLimit);
+  CHECK(none == exited(2));
+  CHECK(none.err == "ddprun log: there is no rank 2: the job has ranks 0 to 1.\n");
+  Command follows({kDdprun, "log", id, "--rank=1", "-f"}, {});
+  follows.wait_for_output("up 1/1", kLimit);
+  nodes.all_end_well();
+  const Ended ended = follows.wait_exit(kLimit);
+  CHECK(ended == exited(0));
+  CHECK(has(ended.out, "last of 1\n"));
+}
+
 TEST_CASE("when a job is stopped nobody is told that the store is gone, though a worker is left", "[nodes]") {
   Nodes nodes(fixed(2, free_port()));
   const std::string early = "trap 'exit 0' TERM; echo \"store $DDPRUN_MASTER_PORT\"; while :; do sleep 0.02; done";

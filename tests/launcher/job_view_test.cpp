@@ -217,6 +217,12 @@ TEST_CASE("the words of the commands about jobs", "[job_words]") {
   CHECK(submit.arguments == std::vector<std::string>{"-x", "--set"});
   CHECK(submit.wait);
   CHECK(read_job_words({"log", "-f", "x"}).follow);
+  CHECK(read_job_words({"log", "x", "--rank", "3", "--rdzv-endpoint=n1"}).rank == 3);
+  CHECK_FALSE(read_job_words({"log", "x"}).rank);
+  for (const std::string wrong : {"x", "-1", "3x", "99999999999"})
+    CHECK(read_job_words({"log", "--rank=" + wrong}).mistake ==
+          "--rank is '" + wrong + "'; it takes the number of a rank, such as 0.");
+  CHECK(has(read_job_words({"log", "x", "--rdzv-endpoint=n1"}).mistake, "it takes --rank with --rdzv-endpoint: "));
   CHECK(read_job_words({"status"}).handle.empty());
   CHECK(read_job_words({"run"}).mistake == "it takes the job's file: ddprun run job.toml.");
   CHECK(read_job_words({"run", "job.toml", "--max-restarts", "5"}).mistake ==

@@ -388,6 +388,10 @@ TEST_CASE("what a coordinator knows of the job arrives as it was told, however l
   CHECK(sent_to_agent(ReportStatus{9, 2, true}).lines);
   CHECK(sent_to_agent(ActDone{1, 2, true, "it ends"}).text == "it ends");
   CHECK(sent_to_agent(ReportAct{1, {.kind = ActKind::pause, .by = "bob"}, true, ""}).act.by == "bob");
+  CHECK(sent_by_agent(RankAsked{1, 2, 3, "log {\x1b}"}).question == "log {\x1b}");
+  CHECK(sent_by_agent(RankAnswered{1, 9, 2, "\x1b[1mbold\n"}).text == "\x1b[1mbold\n");
+  CHECK(sent_to_agent(AskRank{1, 9, 2, 3, "log"}).rank == 3);
+  CHECK(sent_to_agent(AnswerOfRank{1, 2, 16, "\x1b[1mbold\n"}).text == "\x1b[1mbold\n");
   CHECK(sent_to_agent(SuspendWorkers{4, true}).suspended);
   CHECK(sent_to_agent(TakeSnapshot{4}).round == 4);
   const Fault fault{FaultKind::slow, 3, 2500ms};

@@ -1099,6 +1099,27 @@ TEST_CASE("whoever asks is told of the job, and of every node of the round", "[c
   CHECK(told.report.name == "host1");
 }
 
+TEST_CASE("who asks about a rank is answered by the node that runs it, or told that there is none",
+          "[coordinator][status]") {
+  Job job({.nodes_min = 2, .nodes_max = 2});
+  CHECK(job.only<AnswerOfRank>(RankAsked{1, 7, 0, "log"}).world_size == 0);
+  job.run({1, 2});
+  const int world = 2;
+  const AskRank asked = job.only<AskRank>(RankAsked{1, 8, world - 1, "log"});
+  CHECK(asked.node == 2);
+  CHECK(asked.asker == 1);
+  CHECK(asked.serial == 8);
+  CHECK(asked.rank == world - 1);
+  CHECK(asked.question == "log");
+  const AnswerOfRank answer = job.only<AnswerOfRank>(RankAnswered{2, 1, 8, "lines"});
+  CHECK(answer.asker == 1);
+  CHECK(answer.serial == 8);
+  CHECK(answer.text == "lines");
+  const AnswerOfRank none = job.only<AnswerOfRank>(RankAsked{1, 9, world, "log"});
+  CHECK(none.world_size == world);
+  CHECK(none.text.empty());
+}
+
 TEST_CASE("a node that is lost, stops, is unfit or excluded is told as such", "[coordinator][status]") {
   Job job({.nodes_min = 2, .nodes_max = 4, .exclusion = {.failures = 1}});
   job.run({1, 2, 3, 4});

@@ -1,0 +1,50 @@
+// What `ddprun log --rank` asks the agent of that rank, as a line: "log " and a JSON object, and the answer to it: a
+// line with a JSON object, and behind it the bytes of its parts. Pure.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun::agent {
+
+constexpr const char* kAskLog = "log ";
+
+// How much of a rank's output has been read. Of the agent that says it, and of its files in that round.
+struct LogPosition {
+  std::string agent = {};
+  int round = 0;
+  std::uint64_t kept = 0;                           // of what the agent has kept
+  std::optional<std::uint64_t> out = {}, err = {};  // of the files that the worker writes itself
+
+  friend bool operator==(const LogPosition&, const LogPosition&) = default;
+};
+
+struct LogRequest {
+  int rank = 0;
+  bool waits = false;     // for a moment, if there is nothing new
+  LogPosition from = {};  // empty: the last 1 MiB
+};
+std::string log_line(const LogRequest& request);
+// Empty: it is none.
+std::optional<LogRequest> parse_log_request(const std::string& line);
+
+struct LogPart {
+  std::string stream = {};  // "stdout", "stderr"; empty: both, as they came
+  std::string bytes = {};
+  std::uint64_t left_out = 0;  // bytes before these that are gone
+};
+struct LogAnswer {
+  std::string problem = {};  // a sentence: why there is nothing to read; it may be over soon if `passes`
+  bool passes = false;
+  std::string host = {};
+  int round = 0;
+  bool more = false;  // there is: ask again
+  LogPosition next = {};
+  std::vector<LogPart> parts = {};
+};
+std::string to_text(const LogAnswer& answer);
+// Empty: it is none.
+std::optional<LogAnswer> parse_log_answer(const std::string& text);
+
+}  // namespace ddprun::agent
