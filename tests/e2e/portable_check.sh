@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a wheel in a Debian 11 (glibc 2.31) in a folder of its own: hello, a restart, two nodes over TCP with a token whose ranks use
 # the store. qemu's user mode has neither clone's pidfds nor subreapers (7.2 of Debian 12), so that no worker starts there: of the
-# other processor's wheel only program and modules are loaded. packages_test.cpp calls it in a soak.
+# other processor's wheel only program and modules are loaded. wheel_test.cpp calls it in a soak.
 set -euo pipefail
 
 usage() {

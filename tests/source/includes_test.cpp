@@ -35,7 +35,7 @@ agent/status: rendezvous/base rendezvous/coordination
 agent/hang: agent/channel agent/logs agent/process agent/stacks rendezvous/base rendezvous/coordination
 agent/faults: rendezvous/coordination
 agent/machine: agent/diagnosis agent/process rendezvous/base rendezvous/coordination
-agent/desk: agent/channel agent/diagnosis agent/hang agent/http agent/http/page agent/process agent/push agent/stacks
+agent/desk: agent/channel agent/diagnosis agent/hang agent/http agent/http/page agent/logs agent/process agent/push agent/stacks
     agent/status rendezvous/base rendezvous/coordination rendezvous/peer
 agent/copies: rendezvous/base rendezvous/coordination rendezvous/memory rendezvous/peer rendezvous/store
 agent/link: agent/logs agent/process rendezvous/base rendezvous/coordination rendezvous/peer rendezvous/store/proxy
