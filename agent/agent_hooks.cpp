@@ -25,7 +25,7 @@ LogLevel level_of(const Event& event) { return std::holds_alternative<Tick>(even
 
 Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
     : options_(std::move(options)),
-      outside_(io_, signals_of(options_), options_.keeper_pidfd),
+      outside_(io_, signals_of(options_), options_.keeper_fd),
       machine_(io_, machine_options(options_), machine_hooks()),
       layout_(options_.logs, options_.command.job.run_id),
       round_(io_, options_, {options_.logs, layout_, pipes_}, round_hooks()),

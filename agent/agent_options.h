@@ -32,8 +32,8 @@ struct AgentOptions : RoundOptions {
   std::optional<ProbeTarget> probe = {};  // says that this machine is being preempted
   std::optional<Duration> max_run = {};   // after this time the job ends as if SIGTERM had come
   LogOptions logs;
-  bool named = false;     // the user chose the run id: an earlier run of the job may have left processes
-  int keeper_pidfd = -1;  // readable once the keeper is dead
+  bool named = false;  // the user chose the run id: an earlier run of the job may have left processes
+  int keeper_fd = -1;  // readable once the keeper is dead
   LogLevel log_level = LogLevel::warning;
   std::string event_log = "null";          // event_log.h
   bool prints_end = true;                  // a failed job's report, on stderr

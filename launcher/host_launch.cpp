@@ -91,7 +91,7 @@ std::string dry_run_on_hosts(const Config& config, const Inputs& inputs) {
   return hosts_dry_run(config, host_job_order(config, facts), host_name());
 }
 
-agent::JobEnd launch_on_hosts(const Config& config, const Inputs& inputs, int keeper_pidfd, const Start& start) {
+agent::JobEnd launch_on_hosts(const Config& config, const Inputs& inputs, int keeper_fd, const Start& start) {
   HeadFacts facts = head_facts(config, inputs);
   facts.run_id = random_run_id();
   if (!config.certificates) {
@@ -111,7 +111,7 @@ agent::JobEnd launch_on_hosts(const Config& config, const Inputs& inputs, int ke
   options.ending_signals = ending_signals_of(config);
   options.event_file = config.event_file;
   options.start_options = [&config](const std::map<int, HostReady>& ready) { return start_options(config, ready); };
-  const agent::JobEnd end = run_job_head(std::move(options), keeper_pidfd, start.prints_end);
+  const agent::JobEnd end = run_job_head(std::move(options), keeper_fd, start.prints_end);
   const bool nothing_ran = end.exit_code == kUsage || end.exit_code == kRendezvousImpossible;
   if (!nothing_ran) keep_record(start, config, facts.run_id, {}, end);
   return end;

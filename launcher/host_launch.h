@@ -12,7 +12,7 @@ namespace ddprun::launcher {
 // What launch_on_hosts() would do. Starts nothing.
 std::string dry_run_on_hosts(const Config& config, const Inputs& inputs);
 // Runs the job on config.hosts, and keeps a record of it. Throws Error.
-agent::JobEnd launch_on_hosts(const Config& config, const Inputs& inputs, int keeper_pidfd, const Start& start);
+agent::JobEnd launch_on_hosts(const Config& config, const Inputs& inputs, int keeper_fd, const Start& start);
 
 // Runs until its job has ended; returns the exit code.
 int run_as_host_node();

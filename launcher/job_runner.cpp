@@ -160,8 +160,8 @@ class JobRun {
     wipe_tokens(variables, request_.environment);
     out_end.reset();
     err_end.reset();
-    pidfd_.emplace(io_, process_->pidfd.release());
-    pidfd_->async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
+    process_fd_.emplace(io_, process_->fd.release());
+    process_fd_->async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
       if (!error) ended();
     });
     look();
@@ -301,7 +301,7 @@ class JobRun {
   asio::posix::stream_descriptor signals_;
   asio::steady_timer timer_;
   std::optional<JobProcess> process_;
-  std::optional<asio::posix::stream_descriptor> pidfd_;
+  std::optional<asio::posix::stream_descriptor> process_fd_;
   std::vector<OutputCopy> copies_;
   TimePoint try_again_{};
   std::string told_problem_, told_error_;

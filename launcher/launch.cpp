@@ -259,7 +259,7 @@ std::string dry_run(const Config& config, const Machine& machine) {
   return python + dry_run_text(plan_of(options, host.environment));
 }
 
-agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_pidfd, const Start& start) {
+agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_fd, const Start& start) {
   hide_memory(config);
   const std::string run_id = run_id_of(config);
   HostInfo host = host_info(config, machine);
@@ -276,7 +276,7 @@ agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_pi
     warn_if_not_our_address(config, host.name);
   }
   options.command.job.cookie = to_string(agent::own_cookie(run_id));
-  options.keeper_pidfd = keeper_pidfd;
+  options.keeper_fd = keeper_fd;
   options.prints_end = start.prints_end;
   if (!config.preemption_probe.empty())
     options.probe = agent::probe_target(config.preemption_probe,

@@ -17,7 +17,7 @@ std::string interpreter_here();
 // Describes what launch() would start. Starts nothing and creates no folder. Throws UsageError.
 std::string dry_run(const Config& config, const Machine& machine);
 
-// Runs the job, and keeps a record of it. `keeper_pidfd` is from continue_under_keeper(). Throws Error.
-agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_pidfd, const Start& start);
+// Runs the job, and keeps a record of it. `keeper_fd` is from continue_under_keeper(). Throws Error.
+agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_fd, const Start& start);
 
 }  // namespace ddprun::launcher

@@ -27,6 +27,7 @@
 #include "launcher/ssh/ssh_command.h"
 #include "launcher/stacks_command.h"
 #include "launcher/starter.h"
+#include "rendezvous/base/child_process.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
 #include "rendezvous/base/spelling.h"
@@ -34,6 +35,11 @@
 
 namespace ddprun::launcher {
 namespace {
+
+constexpr const char* kNoPidfds =
+    "ddprun: this kernel has no pidfds (Linux 5.4 brought them): a thread waits for each worker's end, and processes "
+    "of "
+    "an earlier run are looked at every 5 ms until they have ended.";
 
 void print_sentences(const std::vector<std::string>& sentences) {
   for (const std::string& sentence : sentences) print_line(stderr, "ddprun: " + visible(sentence));
@@ -51,7 +57,7 @@ agent::JobEnd print(const std::string& text) {
   return {};
 }
 
-agent::JobEnd run(const Start& start, int keeper_pidfd) {
+agent::JobEnd run(const Start& start, int keeper_fd) {
   Inputs inputs = process_inputs();
   wipe_token_variable();
   CommandLine line = read_command_line(start.words, inputs);
@@ -67,8 +73,9 @@ agent::JobEnd run(const Start& start, int keeper_pidfd) {
   if (config.dry_run && !config.hosts.empty()) return print(visible_lines(dry_run_on_hosts(config, inputs)));
   if (config.dry_run) return print(visible_lines(dry_run(config, machine)));
   if (config.verbose) print_text(stderr, print_changed_config(config, visible(interpreter_here())));
-  if (!config.hosts.empty()) return launch_on_hosts(config, inputs, keeper_pidfd, start);
-  return launch(config, machine, keeper_pidfd, start);
+  if (config.verbose && !has_pidfds()) print_line(stderr, kNoPidfds);
+  if (!config.hosts.empty()) return launch_on_hosts(config, inputs, keeper_fd, start);
+  return launch(config, machine, keeper_fd, start);
 }
 
 agent::JobEnd run_under_keeper(const Start& start) try {

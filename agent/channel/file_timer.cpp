@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "agent/process/other_process.h"
 #include "agent/process/process_table.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
@@ -157,14 +157,14 @@ void FileTimer::on_timer() {
   for (const ExpiredTimer& timer : expired) signal(timer);
 }
 
-// By a pidfd that is opened before the owner is checked: no other process can get the signal.
+// The process is identified before the owner is checked: no other one can get the signal.
 void FileTimer::signal(const ExpiredTimer& timer) {
   if (timer.signal <= 0) return;
-  const Fd process(static_cast<int>(syscall(SYS_pidfd_open, timer.pid, 0)));
+  const OtherProcess process(timer.pid);
   if (!process) return;  // it has ended meanwhile
   const pid_t worker = owner_of(timer.pid, hooks_.workers());
   if (worker == 0) return print_once("process " + std::to_string(timer.pid) + " is not a worker of this job");
-  if (syscall(SYS_pidfd_send_signal, process.get(), timer.signal, nullptr, 0) != 0) return;
+  if (!process.signal(timer.signal)) return;
   hooks_.on_expiry({worker, timer});
 }
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -196,7 +195,7 @@ Spawned WorkerTemplate::spawn_with(std::vector<std::string> argv, const std::str
 void WorkerTemplate::run(State state, Spawned spawned) {
   if (spawned.error) return give_up(std::strerror(spawned.error));
   state_ = state;
-  running_.emplace(Running{spawned.pid, asio::posix::stream_descriptor(io_, spawned.pidfd.release())});
+  running_.emplace(Running{spawned.pid, asio::posix::stream_descriptor(io_, spawned.fd.release())});
   timer_.expires_after(timing_.load_max);
   timer_.async_wait([this](const asio::error_code& error) {
     if (!error) give_up("it was not loaded after " + std::to_string(timing_.load_max.count() / 1000) + " s");
@@ -205,17 +204,16 @@ void WorkerTemplate::run(State state, Spawned spawned) {
 }
 
 void WorkerTemplate::await_end() {
-  running_->pidfd.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
+  running_->fd.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
     if (!error) on_end();
   });
 }
 
 void WorkerTemplate::on_end() {
   siginfo_t info{};
-  const auto id = static_cast<id_t>(running_->pidfd.native_handle());
-  const bool waits = waitid(P_PIDFD, id, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+  const bool waits = wait_child(running_->child(), info, WEXITED | WNOHANG | WNOWAIT) == 0;
   if (waits && info.si_pid == 0) return await_end();  // the reactor may wake us for an earlier descriptor
-  const auto status = reap(running_->pidfd.native_handle(), running_->pid);
+  const auto status = reap(running_->child(), running_->pid);
   running_.reset();
   const State was = std::exchange(state_, State::none);
   end_running();
@@ -367,9 +365,9 @@ void WorkerTemplate::on_answer() {
   const ssize_t got = recv(socket, text.data(), text.size(), MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return await_answer();
   const auto answer = parse_answer({text.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))});
-  Fd pidfd;
-  if (answer && is_our_child(answer->first)) pidfd = Fd(static_cast<int>(syscall(SYS_pidfd_open, answer->first, 0)));
-  if (!pidfd) return no_answer();
+  Fd fd;
+  if (answer && is_our_child(answer->first)) fd = child_descriptor(answer->first);
+  if (!fd) return no_answer();
   forks_took_ += Clock::now() - forking_->began;
   if (forking_->cgroup_fd >= 0) {
     const Fd members(openat(forking_->cgroup_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC));
@@ -378,7 +376,7 @@ void WorkerTemplate::on_answer() {
       const auto written = write(members.get(), pid.data(), pid.size());
   }
   const auto forking = std::exchange(forking_, nullptr);
-  forking->done(Spawned{answer->first, std::move(pidfd), 0, answer->second}, [socket] {
+  forking->done(Spawned{answer->first, std::move(fd), 0, answer->second}, [socket] {
     const char byte = 1;
     return send(socket, &byte, 1, MSG_NOSIGNAL) == 1;
   });

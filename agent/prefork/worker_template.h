@@ -67,7 +67,9 @@ class WorkerTemplate {
   enum class State { none, probing, loading, ready };
   struct Running {
     pid_t pid;
-    asio::posix::stream_descriptor pidfd;
+    asio::posix::stream_descriptor fd;
+
+    ChildProcess child() { return {pid, fd.native_handle()}; }
   };
   struct Forking {
     asio::posix::stream_descriptor worker;  // our end of its socket

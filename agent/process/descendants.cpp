@@ -1,15 +1,12 @@
 #include "agent/process/descendants.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <csignal>
 #include <map>
 #include <set>
 #include <vector>
 
+#include "agent/process/other_process.h"
 #include "agent/process/process_table.h"
-#include "rendezvous/base/fd.h"
 
 namespace ddprun::agent {
 namespace {
@@ -47,10 +44,9 @@ std::vector<Child> descendants(pid_t ancestor, const std::set<pid_t>& spared) {
 
 // The pid may be another process's by now: its start shows it. Its parent may have ended: it is still the same.
 bool kill_as_it_was(const Child& child) {
-  const Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, child.pid, 0)));
+  const OtherProcess process(child.pid);
   const auto now = task_stat(child.pid);
-  if (!pidfd || !now || now->start_time != child.start_time) return false;
-  return syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0) == 0;
+  return now && now->start_time == child.start_time && process.signal(SIGKILL);
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <algorithm>
@@ -97,17 +96,23 @@ void reap_until_agent_ends(pid_t agent, std::vector<pid_t>& inherited) {
   _exit(shared_page->exit_code);
 }
 
-// A pipe that closes when the agent dies, with a signal that also wakes a stopped process.
+// A pipe that closes when the one process dies that keeps its write end; the other one has the read end.
 struct DeathPipe {
-  Fd keeper_end, agent_end;
+  Fd read, write;
 };
 
 DeathPipe death_pipe() {
   int ends[2];
   must(pipe2(ends, O_CLOEXEC) == 0, "make a pipe");
-  DeathPipe death{Fd(ends[0]), Fd(ends[1])};
-  const bool armed = fcntl(ends[0], F_SETOWN, getpid()) == 0 && fcntl(ends[0], F_SETSIG, SIGCONT) == 0 &&
-                     fcntl(ends[0], F_SETFL, O_ASYNC) == 0;
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
+// With a signal that also wakes a stopped process.
+DeathPipe agent_death_pipe() {
+  DeathPipe death = death_pipe();
+  const int fd = death.read.get();
+  const bool armed =
+      fcntl(fd, F_SETOWN, getpid()) == 0 && fcntl(fd, F_SETSIG, SIGCONT) == 0 && fcntl(fd, F_SETFL, O_ASYNC) == 0;
   must(armed, "request a signal for a pipe's end");
   return death;
 }
@@ -130,12 +135,12 @@ DeathPipe death_pipe() {
   }
 }
 
-void become_agent(int keeper_pidfd) {
+void become_agent(int keeper_fd) {
   prctl(PR_SET_PDEATHSIG, SIGCONT);  // wakes us at the keeper's death
   setpgid(0, 0);                     // `kill -9 %1` in a shell signals the group: it must not kill both
   signal(SIGTTOU, SIG_IGN);          // we write to the terminal from the background
   must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
-  watch_keeper_in_thread(keeper_pidfd);
+  watch_keeper_in_thread(keeper_fd);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);  // also what our parent had blocked: a blocked signal could not stop us
@@ -165,25 +170,21 @@ int continue_under_keeper(void (*in_keeper)()) {
   must(sigprocmask(SIG_SETMASK, &all, nullptr) == 0, "block signals");  // none may be lost between fork and sigwaitinfo
   const std::vector<pid_t> inherited = children();                      // of the shell that became us by exec
   must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
-  Fd keeper_pidfd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));  // inherited: no race with our death
-  if (!keeper_pidfd && errno == ENOSYS)
-    throw Error("cannot start the agent", "this kernel has no pidfds",
-                "ddprun needs Linux 5.4 or newer; uname -r says which one this is.");
-  must(bool(keeper_pidfd), "open the keeper's pidfd");
-  DeathPipe death = death_pipe();
+  DeathPipe agent_death = agent_death_pipe(), keeper_death = death_pipe();
   create_shared_page();
   const pid_t agent = fork();
   must(agent >= 0, "fork");
   if (agent > 0) {
-    keeper_pidfd.reset();
-    death.agent_end.reset();
+    agent_death.write.reset();
+    keeper_death.read.reset();
     in_keeper();
     run_keeper(agent, inherited);
   }
-  death.keeper_end.reset();
-  agents_end_of_death_pipe = death.agent_end.release();  // stays open as long as we live
-  become_agent(keeper_pidfd.get());
-  return keeper_pidfd.release();
+  agent_death.read.reset();
+  keeper_death.write.reset();
+  agents_end_of_death_pipe = agent_death.write.release();  // stays open as long as we live
+  become_agent(keeper_death.read.get());
+  return keeper_death.read.release();
 }
 
 }  // namespace ddprun::agent

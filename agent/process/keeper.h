@@ -12,9 +12,9 @@
 
 namespace ddprun::agent {
 
-// Call it in the first line of main, before any thread exists. Returns in the agent, with the pidfd of the keeper: when
-// it becomes readable the keeper is dead, then call end_all_children() (children.h) and exit. Never returns in the
-// keeper, which calls `in_keeper` once.
+// Call it in the first line of main, before any thread exists. Returns in the agent, with a pipe's end: when it becomes
+// readable the keeper is dead, then call end_all_children() (children.h) and exit. Never returns in the keeper, which
+// calls `in_keeper` once and starts no process, as that would have the pipe's other end.
 int continue_under_keeper(void (*in_keeper)() = [] {});
 
 constexpr int kFromTerminal = 0x747479;  // sigqueue's value of a signal that the keeper has got from its terminal

@@ -20,8 +20,8 @@ constexpr std::chrono::milliseconds kFilesLimit{2'000};   // for its last files,
 
 std::atomic<bool> noticed = false;
 
-void end_after(int keeper_pidfd) {
-  pollfd death{keeper_pidfd, POLLIN, 0};
+void end_after(int keeper_fd) {
+  pollfd death{keeper_fd, POLLIN, 0};
   while (poll(&death, 1, -1) < 0 && errno == EINTR) continue;
   std::this_thread::sleep_for(kNoticeLimit);
   if (noticed)
@@ -33,9 +33,9 @@ void end_after(int keeper_pidfd) {
 
 }  // namespace
 
-void watch_keeper_in_thread(int keeper_pidfd) {
+void watch_keeper_in_thread(int keeper_fd) {
   try {
-    std::thread(end_after, keeper_pidfd).detach();
+    std::thread(end_after, keeper_fd).detach();
   } catch (const std::system_error&) {  // no thread: the main thread still notices unless it is stuck
   }
 }

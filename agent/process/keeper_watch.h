@@ -4,8 +4,8 @@
 
 namespace ddprun::agent {
 
-// Call it once, with all signals blocked. `keeper_pidfd` stays the caller's.
-void watch_keeper_in_thread(int keeper_pidfd);
+// Call it once, with all signals blocked. `keeper_fd` stays the caller's.
+void watch_keeper_in_thread(int keeper_fd);
 // Called by the main thread once it has noticed the death itself and is about to end all children and exit.
 void main_has_noticed_keeper_death();
 

@@ -1,10 +1,7 @@
 #include "agent/process/leftovers.h"
 
-#include <poll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -15,8 +12,8 @@
 #include <vector>
 
 #include "agent/process/file_content.h"
+#include "agent/process/other_process.h"
 #include "agent/process/process_table.h"
-#include "rendezvous/base/fd.h"
 
 namespace ddprun::agent {
 namespace {
@@ -66,11 +63,7 @@ class LeftoverSearch {
   // They may hold a port or a device that the job needs.
   void await_ends() const {
     const auto deadline = steady_clock::now() + kWaitLimit;
-    for (const auto& [pid, pidfd] : ended_) {
-      pollfd end{pidfd.get(), POLLIN, 0};
-      const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
-      poll(&end, 1, static_cast<int>(std::max(left, milliseconds(0)).count()));
-    }
+    for (const auto& [pid, process] : ended_) process.await_end(deadline);
   }
 
   int ended() const { return static_cast<int>(ended_.size()); }
@@ -78,29 +71,29 @@ class LeftoverSearch {
  private:
   // False if it cannot be identified: dying, dead, or between two programs.
   bool examine(pid_t pid) {
-    const fs::path process = table_entry(pid);
-    Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));  // opened before reading: what we read is what we end
-    std::string environment = file_content(process / "environ");
+    OtherProcess process(pid);  // before reading: what we read is what we end
+    const fs::path entry = table_entry(pid);
+    std::string environment = file_content(entry / "environ");
     if (environment.empty()) {
-      const TaskStat stat = task_stat(process).value_or(TaskStat());
-      if (stat.is_kernel_thread() || is_another_users(process)) return true;
-      if (stat.threads > 1) environment = environment_of_a_thread(process);
+      const TaskStat stat = task_stat(entry).value_or(TaskStat());
+      if (stat.is_kernel_thread() || is_another_users(entry)) return true;
+      if (stat.threads > 1) environment = environment_of_a_thread(entry);
     }
     if (environment.empty()) return false;
     const auto cookie = cookie_in(environment);
     if (!cookie || !is_leftover(*cookie, own_)) return true;
-    if (!pidfd || syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0) != 0) return false;
-    ended_.emplace(pid, std::move(pidfd));
+    if (!process.signal(SIGKILL)) return false;
+    ended_.emplace(pid, std::move(process));
     return true;
   }
 
-  static bool is_another_users(const fs::path& process) {
-    return access((process / "environ").c_str(), R_OK) != 0 && errno == EACCES;
+  static bool is_another_users(const fs::path& entry) {
+    return access((entry / "environ").c_str(), R_OK) != 0 && errno == EACCES;
   }
 
   const JobCookie& own_;
   std::set<pid_t> examined_, unidentified_;
-  std::map<pid_t, Fd> ended_;
+  std::map<pid_t, OtherProcess> ended_;
 };
 
 }  // namespace

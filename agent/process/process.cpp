@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/sched.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -24,9 +23,6 @@
 
 #include "agent/process/children.h"
 #include "agent/process/exit_status.h"
-
-// glibc's internal name: the sanitizers treat clone() as a fork, which a child in our memory is not.
-extern "C" int __clone(int (*)(void*), void*, int, void*, ...);  // NOLINT(bugprone-reserved-identifier): glibc's
 
 namespace ddprun::agent {
 namespace {
@@ -225,23 +221,32 @@ void* child_stack() {
 
 // clone() cannot set a cgroup, and clone3() with shared memory would need assembly for each architecture. So the child
 // gets a copy of our page tables, which are small.
-int clone_into(int cgroup_fd, ChildPlan& plan, int& pidfd) {
+int clone_into(int cgroup_fd, ChildPlan& plan, Fd& fd) {
   clone_args args{};
-  args.flags = CLONE_VFORK | CLONE_PIDFD | CLONE_INTO_CGROUP;
+  int pidfd = -1;
+  args.flags = CLONE_VFORK | CLONE_INTO_CGROUP | (has_pidfds() ? CLONE_PIDFD : 0);
   args.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
   args.exit_signal = SIGCHLD;
   args.cgroup = static_cast<std::uint64_t>(cgroup_fd);
   const auto pid = static_cast<int>(syscall(SYS_clone3, &args, sizeof args));
   if (pid == 0) child_main(&plan);
+  fd = Fd(pidfd);
   return pid;
 }
 
-int start_child(ChildPlan& plan, int& pidfd) {
+int start_child(ChildPlan& plan, Fd& fd) {
   if (const int cgroup = plan.request->cgroup_fd; cgroup >= 0) {
-    const int pid = clone_into(cgroup, plan, pidfd);
+    const int pid = clone_into(cgroup, plan, fd);
     if (pid > 0) return pid;  // else the group is gone or not usable: better outside than not at all
   }
-  return __clone(child_main, child_stack(), CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan, &pidfd);
+  return clone_child(child_main, child_stack(), &plan, fd);
+}
+
+// It no longer uses our memory, but may not be dead yet.
+Spawned not_started(pid_t pid, int error) {
+  siginfo_t gone{};
+  waitid(P_PID, static_cast<id_t>(pid), &gone, WEXITED);
+  return {0, Fd(), error};
 }
 
 // Every wait also tells that a thread of ours has stopped the process by ptrace (agent/stacks), wait(2) or not.
@@ -267,33 +272,35 @@ Spawned spawn(const SpawnRequest& request) {
   sigset_t all, before;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &before);  // no handler of ours may run in the child: it shares our memory
-  int pidfd = -1;
-  const int pid = start_child(plan, pidfd);
+  Fd fd;
+  const int pid = start_child(plan, fd);
   const int clone_error = errno;
   sigprocmask(SIG_SETMASK, &before, nullptr);
   if (pid < 0) return {0, Fd(), clone_error};
-  Fd owned(pidfd);
-  if (reply->error == 0 && !reply->oom_score_raised)  // after exec the file belongs to its user again
+  if (reply->error != 0) return not_started(pid, reply->error);
+  if (!fd) fd = child_descriptor(pid);
+  if (!fd) {
+    const int error = errno;
+    kill(pid, SIGKILL);
+    return not_started(pid, error);
+  }
+  if (!reply->oom_score_raised)  // after exec the file belongs to its user again
     raise_oom_score(("/proc/" + std::to_string(pid) + "/oom_score_adj").c_str(), plan);
-  if (reply->error == 0) return {pid, std::move(owned), 0, reply->binding_error};
-  siginfo_t gone{};
-  waitid(P_PIDFD, static_cast<id_t>(pidfd), &gone, WEXITED);  // it no longer uses our memory, but may not be dead yet
-  return {0, Fd(), reply->error};
+  return {pid, std::move(fd), 0, reply->binding_error};
 }
 
-std::optional<rendezvous::ExitStatus> end_of(int pidfd) {
+std::optional<rendezvous::ExitStatus> end_of(const ChildProcess& child) {
   siginfo_t info{};
-  if (waitid(P_PIDFD, static_cast<id_t>(pidfd), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || !tells_an_end(info))
-    return {};
+  if (wait_child(child, info, WEXITED | WNOHANG | WNOWAIT) != 0 || !tells_an_end(info)) return {};
   return exit_status_of(info.si_code, info.si_status);
 }
 
-std::optional<rendezvous::ExitStatus> reap(int pidfd, pid_t group) {
-  const auto status = end_of(pidfd);
+std::optional<rendezvous::ExitStatus> reap(const ChildProcess& child, pid_t group) {
+  const auto status = end_of(child);
   if (!status) return {};
   if (group > 0) kill(-group, SIGKILL);
   siginfo_t info{};
-  waitid(P_PIDFD, static_cast<id_t>(pidfd), &info, WEXITED | WNOHANG);
+  wait_child(child, info, WEXITED | WNOHANG);
   return status;
 }
 

@@ -1,4 +1,4 @@
-// Spawns workers and reaps them. Linux only: clone with CLONE_PIDFD, so that a pid can never be mistaken for another.
+// Spawns workers and reaps them. Linux only: child_process.h says by what they are known.
 #pragma once
 #include <sys/types.h>
 
@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/base/child_process.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/coordination/round.h"
 
@@ -35,9 +36,11 @@ struct SpawnRequest {
 
 struct Spawned {
   pid_t pid = 0;
-  Fd pidfd;
+  Fd fd;                  // child_process.h
   int error = 0;          // errno of the exec, or of clone: then nothing was started
   int binding_error = 0;  // errno if its CPUs could not be set: it runs on ours
+
+  ChildProcess child() const { return {pid, fd.get()}; }
 };
 
 // Call it only from the agent's main thread: the worker gets SIGKILL when the thread that spawned it ends
@@ -46,12 +49,12 @@ struct Spawned {
 // size; 0.2 ms more with a cgroup.
 Spawned spawn(const SpawnRequest& request);
 
-// The exit status of the child with this pidfd, if it has ended. It is not reaped.
-std::optional<rendezvous::ExitStatus> end_of(int pidfd);
+// The exit status of a child that has ended. It is not reaped.
+std::optional<rendezvous::ExitStatus> end_of(const ChildProcess& child);
 
 // The same, and it is reaped. `group`: first SIGKILL what is left of
 // this process group, while its id cannot be reused.
-std::optional<rendezvous::ExitStatus> reap(int pidfd, pid_t group);
+std::optional<rendezvous::ExitStatus> reap(const ChildProcess& child, pid_t group);
 
 // Reaps ended children but for `spared`, which are left to reap().
 void reap_orphans(const std::vector<pid_t>& spared);

@@ -1,7 +1,6 @@
 #include "agent/process/shell_command.h"
 
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,9 +24,9 @@ constexpr int kReadsAtEnd = 16;                     // something that it left be
 enum class ChildState { running, ended, reaped };
 
 // Until it is reaped, by a sweep perhaps, its pid is its own.
-ChildState state_of(int pidfd) {
+ChildState state_of(const ChildProcess& child) {
   siginfo_t info{};
-  if (waitid(P_PIDFD, static_cast<id_t>(pidfd), &info, WEXITED | WNOHANG | WNOWAIT) != 0) return ChildState::reaped;
+  if (wait_child(child, info, WEXITED | WNOHANG | WNOWAIT) != 0) return ChildState::reaped;
   return info.si_pid == 0 ? ChildState::running : ChildState::ended;
 }
 
@@ -104,27 +103,27 @@ void ShellCommand::start(OnEnd on_end) {
   Spawned spawned = spawn(request);
   if (spawned.error) return on_end(rendezvous::ExitStatus{.start_error = spawned.error});
   on_end_ = std::move(on_end);
-  running_.emplace(Running{spawned.pid, asio::posix::stream_descriptor(io_, spawned.pidfd.release())});
+  running_.emplace(Running{spawned.pid, asio::posix::stream_descriptor(io_, spawned.fd.release())});
   wait();
 }
 
 void ShellCommand::wait() {
-  running_->pidfd.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
+  running_->fd.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
     if (!error) collect();
   });
 }
 
 void ShellCommand::collect() {
   // The reactor may wake us for a descriptor that was closed before, whose place ours has taken.
-  if (state_of(running_->pidfd.native_handle()) == ChildState::running) return wait();
-  const auto status = reap(running_->pidfd.native_handle(), running_->pid);
+  if (state_of(running_->child()) == ChildState::running) return wait();
+  const auto status = reap(running_->child(), running_->pid);
   running_.reset();
   if (output_) output_->close();
   std::exchange(on_end_, {})(status);
 }
 
 void ShellCommand::kill() {
-  if (running_ && state_of(running_->pidfd.native_handle()) != ChildState::reaped) ::kill(-running_->pid, SIGKILL);
+  if (running_ && state_of(running_->child()) != ChildState::reaped) ::kill(-running_->pid, SIGKILL);
 }
 
 std::optional<pid_t> ShellCommand::child() const { return running_ ? std::optional(running_->pid) : std::nullopt; }

@@ -14,6 +14,7 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
+#include "rendezvous/base/child_process.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/coordination/failure_class.h"
 
@@ -41,7 +42,9 @@ class ShellCommand {
  private:
   struct Running {
     pid_t pid;
-    asio::posix::stream_descriptor pidfd;
+    asio::posix::stream_descriptor fd;
+
+    ChildProcess child() { return {pid, fd.native_handle()}; }
   };
   struct Output;
   Fd open_output();

@@ -1,6 +1,5 @@
 #include "agent/process/wrappers.h"
 
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -9,8 +8,8 @@
 #include <system_error>
 
 #include "agent/process/children.h"
+#include "agent/process/other_process.h"
 #include "agent/process/process_table.h"
-#include "rendezvous/base/fd.h"
 
 namespace ddprun::agent {
 namespace {
@@ -36,11 +35,10 @@ std::string input_of(const std::filesystem::path& entry) {
 
 // As its parent has not reaped it, the pid may be another's by now: that one has another parent.
 bool ask(pid_t pid, pid_t parent, int signal) {
-  const Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  const OtherProcess process(pid);
   const auto now = task_stat(pid);
-  if (!pidfd || !now || now->parent != parent) return false;
-  if (syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) != 0) return false;
-  syscall(SYS_pidfd_send_signal, pidfd.get(), SIGCONT, nullptr, 0);
+  if (!now || now->parent != parent || !process.signal(signal)) return false;
+  process.signal(SIGCONT);
   return true;
 }
 

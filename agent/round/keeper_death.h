@@ -9,8 +9,8 @@ namespace ddprun::agent {
 
 class KeeperDeath {
  public:
-  // Takes ownership of `keeper_pidfd`.
-  KeeperDeath(asio::io_context& io, int keeper_pidfd) : keeper_(io, keeper_pidfd) {}
+  // Takes ownership of `keeper_fd`.
+  KeeperDeath(asio::io_context& io, int keeper_fd) : keeper_(io, keeper_fd) {}
   // `clean_up` is called once no child is left; then the process exits.
   void on_death(std::function<void()> clean_up);
 

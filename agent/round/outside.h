@@ -22,9 +22,9 @@ class Outside {
     std::function<void()> on_limit;         // of the run
     std::function<void()> on_keeper_death;  // KeeperDeath::on_death
   };
-  // Takes ownership of `keeper_pidfd`. Throws Error.
-  Outside(asio::io_context& io, const std::set<int>& signals, int keeper_pidfd)
-      : signals_(io, signals), keeper_(io, keeper_pidfd), run_limit_(io) {}
+  // Takes ownership of `keeper_fd`. Throws Error.
+  Outside(asio::io_context& io, const std::set<int>& signals, int keeper_fd)
+      : signals_(io, signals), keeper_(io, keeper_fd), run_limit_(io) {}
 
   void start(const Hooks& hooks, std::optional<Duration> run_limit) {
     signals_.on_signal(hooks.on_signal);

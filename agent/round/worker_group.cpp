@@ -37,6 +37,11 @@ void send(pid_t to, int signal) {
   if (signal == SIGTERM || signal == SIGINT) kill(to, SIGCONT);
 }
 
+bool is_readable(asio::posix::stream_descriptor& fd) {
+  pollfd now{fd.native_handle(), POLLIN, 0};
+  return poll(&now, 1, 0) == 1;
+}
+
 const Fd& null_input() {
   static const Fd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   return null;
@@ -122,7 +127,7 @@ void WorkerGroup::kill_parked() {
   const MayWait for_their_ends;
   const TimePoint end = Clock::now() + kParkedEnd;
   for (auto& [local_rank, worker] : parked_) {
-    pollfd ended{worker.pidfd.native_handle(), POLLIN, 0};
+    pollfd ended{worker.fd.native_handle(), POLLIN, 0};
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
     poll(&ended, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
   }
@@ -133,9 +138,8 @@ void WorkerGroup::kill_parked() {
 void WorkerGroup::reap_parked() {
   for (auto entry = parked_.begin(); entry != parked_.end();) {
     auto& [local_rank, worker] = *entry;
-    pollfd end{worker.pidfd.native_handle(), POLLIN, 0};
-    if (poll(&end, 1, 0) == 1)
-      reap(worker.pidfd.native_handle(), worker.pid);  // unless the sweep of leftovers has
+    if (is_readable(worker.fd))
+      reap(worker.child(), worker.pid);  // unless the sweep of leftovers has
     else if (dying_status(worker.pid))
       kill(-worker.pid, SIGKILL);
     else {
@@ -172,7 +176,7 @@ bool WorkerGroup::seat_parked(const WorkerCommand& command, int local_rank) {
   worker.asked = {};
   worker.was_dying = worker.killed = worker.notice_told = false;
   fence_.add(worker.pid);
-  watch(live_.emplace(local_rank, std::move(worker)).first->second);
+  watch(local_rank, live_.emplace(local_rank, std::move(worker)).first->second);
   parked_.erase(parked);
   asio::post(io_, hooks_.on_end);  // asio does not wake us for an end that came while nobody waited for it
   return true;
@@ -249,10 +253,10 @@ int WorkerGroup::started(const Starting& one, Spawned spawned) {
   record.pid = spawned.pid;
   record.binding_error = spawned.binding_error;
   const auto [live, fresh] =
-      live_.emplace(one.local_rank, Live{spawned.pid, asio::posix::stream_descriptor(io_, spawned.pidfd.release()),
+      live_.emplace(one.local_rank, Live{spawned.pid, asio::posix::stream_descriptor(io_, spawned.fd.release()),
                                          one.may_stay ? one.request.environment : std::vector<std::string>{},
                                          record.folder, record.stderr_log, one.place});
-  watch(live->second);
+  watch(one.local_rank, live->second);
   channels_.started(one.local_rank);
   return 0;
 }
@@ -308,10 +312,18 @@ std::optional<pid_t> WorkerGroup::running(int local_rank) const {
   return worker->second.pid;
 }
 
-void WorkerGroup::watch(Live& worker) {
-  worker.pidfd.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
-    if (!error) hooks_.on_end();
-  });
+void WorkerGroup::watch(int local_rank, Live& worker) {
+  const auto woken = [this, local_rank, pid = worker.pid](const asio::error_code& error) {
+    if (error) return;
+    const auto live = live_.find(local_rank);
+    const bool is_there = live != live_.end() && live->second.pid == pid;
+    if (is_there && !is_readable(live->second.fd)) {  // the reactor has woken us for one that was closed before
+      watch(local_rank, live->second);
+      if (!is_readable(live->second.fd)) return;  // else the end came while nobody waited for it
+    }
+    hooks_.on_end();
+  };
+  worker.fd.async_wait(asio::posix::stream_descriptor::wait_read, woken);
 }
 
 void WorkerGroup::ask_to_end(int signal, StopScope scope, bool delivered) {
@@ -371,11 +383,11 @@ bool WorkerGroup::kill_all() {
 
 // One poll for all: one waitid per worker at every end adds up to thousands of calls if hundreds end together.
 std::vector<int> WorkerGroup::ended() {
-  std::vector<pollfd> pidfds;
-  for (auto& [local_rank, worker] : live_) pidfds.push_back({worker.pidfd.native_handle(), POLLIN, 0});
-  poll(pidfds.data(), pidfds.size(), 0);
+  std::vector<pollfd> descriptors;
+  for (auto& [local_rank, worker] : live_) descriptors.push_back({worker.fd.native_handle(), POLLIN, 0});
+  poll(descriptors.data(), descriptors.size(), 0);
   std::vector<int> out;
-  auto look = pidfds.begin();
+  auto look = descriptors.begin();
   for (const auto& [local_rank, worker] : live_)
     if ((look++)->revents) out.push_back(local_rank);
   return out;
@@ -427,7 +439,7 @@ void WorkerGroup::find_remains(const std::vector<int>& stopped, const std::vecto
 bool WorkerGroup::was_stopped(Live& worker, const StopPolicy& policy) {
   if (worker.killed) return false;
   if (worker.asked.signal != 0 && !worker.was_dying) return true;
-  const auto status = end_of(worker.pidfd.native_handle());
+  const auto status = end_of(worker.child());
   if (!status) return false;
   if (status->signal == SIGINT && !leads_group()) {  // from the terminal, as the keeper will say
     worker.asked = {SIGINT, {}, *terminal_group_};
@@ -450,7 +462,7 @@ bool WorkerGroup::awaits_remains(int local_rank, Live& worker) {
 void WorkerGroup::tell_of_notice(int local_rank) {
   const auto worker = live_.find(local_rank);
   if (worker == live_.end() || worker->second.asked.signal != 0) return;
-  const auto status = end_of(worker->second.pidfd.native_handle());
+  const auto status = end_of(worker->second.child());
   if (!status) return;
   if (worker->second.remains.holds(channels_.owner(local_rank)))
     hooks_.on_notice(local_rank, status->signal);
@@ -469,7 +481,7 @@ std::vector<WorkerEnd> WorkerGroup::collect(const StopPolicy& policy, const std:
     Live& worker = live_.at(local_rank);
     if (!worker.killed && awaits_remains(local_rank, worker)) continue;
     fence_.remove(worker.pid);
-    auto status = reap(worker.pidfd.native_handle(), leads_group() ? worker.pid : 0);
+    auto status = reap(worker.child(), leads_group() ? worker.pid : 0);
     if (!status) continue;
     if (worker.remains.outcome()) status = worker.remains.outcome();
     for (const pid_t pid : worker.remains.pids()) fence_.remove(pid);
@@ -499,7 +511,7 @@ void WorkerGroup::park(std::vector<WorkerEnd>& ends) {
     record.status = rendezvous::ExitStatus{.signal = SIGTERM};
     note_end(record);
     ends.push_back({worker->first, *record.status});
-    worker->second.pidfd.cancel();
+    worker->second.fd.cancel();
     fence_.remove(worker->second.pid);
     parked_.emplace(worker->first, std::move(worker->second));
     worker = live_.erase(worker);

@@ -132,7 +132,7 @@ class WorkerGroup {
  private:
   struct Live {
     pid_t pid;
-    asio::posix::stream_descriptor pidfd;
+    asio::posix::stream_descriptor fd;
     std::vector<std::string> environment = {};           // that it has been given
     std::filesystem::path folder = {}, stderr_log = {};  // of the round in which it was started
     WorkerPlace place = {};
@@ -142,6 +142,8 @@ class WorkerGroup {
     bool killed = false;     // and what is left of it is not waited for
     Remains remains = {};    // once it has ended
     bool notice_told = false;
+
+    ChildProcess child() { return {pid, fd.native_handle()}; }
   };
   struct Starting {  // what it takes to start one
     int local_rank;
@@ -159,7 +161,7 @@ class WorkerGroup {
   WorkerPlace place_of(int local_rank) const;
   void reap_parked();
   void park(std::vector<WorkerEnd>& ends);
-  void watch(Live& worker);
+  void watch(int local_rank, Live& worker);
   std::vector<int> ended();  // local ranks that have ended and are not reaped yet
   // Children of ours that are neither workers nor what is known to be left by them.
   std::vector<pid_t> strays(const std::vector<pid_t>& others) const;

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "agent/process/file_content.h"
 #include "agent/process/process_table.h"
 #include "agent/stacks/memory_map.h"
+#include "rendezvous/base/child_process.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/spelling.h"
 
@@ -171,7 +171,13 @@ class ToolRun {
     const int error = posix_spawn(&pid, command[0].c_str(), &settings.files, &settings.attributes,
                                   pointers_to(command).data(), pointers_to(environment).data());
     if (error) return error;
-    pidfd_ = Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));  // none: it has ended, and was reaped
+    pid_ = pid;
+    fd_ = child_descriptor(pid);
+    if (!fd_ && errno != ESRCH) {  // else it has ended, and was reaped
+      const int lacking = errno;
+      end();
+      return lacking;
+    }
     out_ = std::move(out->from);
     err_ = std::move(err->from);
     return 0;
@@ -184,7 +190,7 @@ class ToolRun {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
       in_time = left > 0;
       if (!in_time) break;
-      std::array<pollfd, 3> all{{{pidfd_.get(), POLLIN, 0}, {out_.fd.get(), POLLIN, 0}, {err_.fd.get(), POLLIN, 0}}};
+      std::array<pollfd, 3> all{{{fd_.get(), POLLIN, 0}, {out_.fd.get(), POLLIN, 0}, {err_.fd.get(), POLLIN, 0}}};
       poll(all.data(), all.size(), static_cast<int>(std::min<std::int64_t>(left, 1'000)));
       drain();
     }
@@ -198,16 +204,15 @@ class ToolRun {
 
  private:
   bool is_running() {
-    if (!pidfd_) return false;
+    if (!fd_) return false;
     siginfo_t info{};
-    return waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0;
+    return wait_child(child(), info, WEXITED | WNOHANG) == 0 && info.si_pid == 0;
   }
 
-  // A pidfd names this process and no later one with the same number.
   void end() {
-    syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
+    if (!signal_child(child(), SIGKILL)) return;
     siginfo_t info{};
-    waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WEXITED);
+    wait_child(child(), info, WEXITED);
   }
 
   void drain() {
@@ -215,7 +220,10 @@ class ToolRun {
     err_.drain();
   }
 
-  Fd pidfd_;
+  ChildProcess child() const { return {pid_, fd_.get()}; }
+
+  pid_t pid_ = 0;
+  Fd fd_;
   ToolOutput out_, err_;
 };
 

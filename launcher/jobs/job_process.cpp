@@ -1,14 +1,15 @@
 #include "launcher/jobs/job_process.h"
 
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
+#include "rendezvous/base/child_process.h"
 #include "rendezvous/base/error.h"
 
 namespace ddprun::launcher {
@@ -46,7 +47,12 @@ JobProcess start_job_process(const std::string& program, const std::vector<std::
   const pid_t pid = fork();
   if (pid == 0) become(program, words.data(), variables.data(), parent, stdout_fd, stderr_fd);
   if (pid < 0) throw Error("cannot start " + program, std::strerror(errno));
-  return {pid, Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)))};
+  Fd fd = child_descriptor(pid);
+  if (fd) return {pid, std::move(fd)};
+  const std::string why = std::strerror(errno);
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  throw Error("cannot start " + program, why);
 }
 
 int exit_code_of(const JobProcess& process) {

@@ -11,7 +11,7 @@ namespace ddprun::launcher {
 
 struct JobProcess {
   pid_t pid = 0;
-  Fd pidfd;
+  Fd fd;  // child_process.h
 };
 
 // `stdout_fd` and `stderr_fd` stay the caller's. Signals that we block are not blocked there. Call it from the main

@@ -78,7 +78,7 @@ HostAgent::HostAgent(asio::io_context& io, bool end_lines, Listener listener)
       out_(io, 1),
       err_(io, 2),
       events_(io, kEventStream),
-      pidfd_(io),
+      process_fd_(io),
       drain_(io) {}
 
 HostAgent::~HostAgent() {
@@ -109,7 +109,7 @@ void HostAgent::start(const Order& order) {
   out_.pipe.assign(out.read.release());
   err_.pipe.assign(err.read.release());
   events_.pipe.assign(events.read.release());
-  pidfd_.assign(spawned.pidfd.release());
+  process_fd_.assign(spawned.fd.release());
   await_end();
   for (Stream* stream : {&out_, &err_, &events_}) read(*stream);
 }
@@ -165,9 +165,9 @@ void HostAgent::end_stream(Stream& stream) {
 }
 
 void HostAgent::await_end() {
-  pidfd_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
+  process_fd_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
     if (error) return;
-    const auto status = agent::reap(pidfd_.native_handle(), 0);
+    const auto status = agent::reap({pid_, process_fd_.native_handle()}, 0);
     if (!status) return await_end();
     exit_code_ = status->signal ? kSignalBase + status->signal : status->code;
     ended_ = true;

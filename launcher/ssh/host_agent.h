@@ -69,7 +69,7 @@ class HostAgent {
   const bool end_lines_;
   Listener listener_;
   Stream out_, err_, events_;
-  asio::posix::stream_descriptor pidfd_;
+  asio::posix::stream_descriptor process_fd_;
   asio::steady_timer drain_;
   pid_t pid_ = 0;
   int exit_code_ = 0;

@@ -49,12 +49,12 @@ Fd event_file(const std::string& path) {
 
 class JobHead {
  public:
-  JobHead(JobHeadOptions options, int keeper_pidfd, bool prints_end)
+  JobHead(JobHeadOptions options, int keeper_fd, bool prints_end)
       : options_(std::move(options)),
         prints_end_(prints_end),
         events_(event_file(options_.event_file)),
         signals_(io_, signals_of(options_.ending_signals)),
-        keeper_(io_, dup(keeper_pidfd)),
+        keeper_(io_, dup(keeper_fd)),
         timer_(io_),
         out_(io_, STDOUT_FILENO, listener()),
         err_(io_, STDERR_FILENO, listener()),
@@ -184,9 +184,9 @@ class JobHead {
 
 }  // namespace
 
-agent::JobEnd run_job_head(JobHeadOptions options, int keeper_pidfd, bool prints_end) {
+agent::JobEnd run_job_head(JobHeadOptions options, int keeper_fd, bool prints_end) {
   signal(SIGPIPE, SIG_IGN);
-  return JobHead(std::move(options), keeper_pidfd, prints_end).run();
+  return JobHead(std::move(options), keeper_fd, prints_end).run();
 }
 
 }  // namespace ddprun::launcher

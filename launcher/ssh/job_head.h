@@ -25,7 +25,7 @@ struct JobHeadOptions {
       {};
 };
 
-// Runs the job to its end. `keeper_pidfd` is from continue_under_keeper(). Throws Error.
-agent::JobEnd run_job_head(JobHeadOptions options, int keeper_pidfd, bool prints_end);
+// Runs the job to its end. `keeper_fd` is from continue_under_keeper(). Throws Error.
+agent::JobEnd run_job_head(JobHeadOptions options, int keeper_fd, bool prints_end);
 
 }  // namespace ddprun::launcher

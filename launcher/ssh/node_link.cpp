@@ -67,7 +67,7 @@ NodeLink::NodeLink(asio::io_context& io, HostJobOrder order, std::vector<std::st
       input_(io),
       output_(io),
       errors_(io),
-      pidfd_(io),
+      process_fd_(io),
       drain_(io),
       connect_(io) {
   for (const JobHost& host : order_.hosts) hosts_[host.index] = HostState::asked;
@@ -105,7 +105,7 @@ void NodeLink::spawn_command() {
   input_.assign(in.write.release());
   output_.assign(out.read.release());
   errors_.assign(err.read.release());
-  pidfd_.assign(spawned.pidfd.release());
+  process_fd_.assign(spawned.fd.release());
 }
 
 void NodeLink::limit_connecting() {
@@ -118,9 +118,9 @@ void NodeLink::limit_connecting() {
 }
 
 void NodeLink::await_end() {
-  pidfd_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
+  process_fd_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
     if (error) return;
-    const auto status = agent::reap(pidfd_.native_handle(), 0);
+    const auto status = agent::reap({pid_, process_fd_.native_handle()}, 0);
     if (!status) return await_end();
     status_ = *status;
     ended_ = true;

@@ -80,7 +80,7 @@ class NodeLink {
   const std::string version_;
   Listener listener_;
   std::map<int, HostState> hosts_;
-  asio::posix::stream_descriptor input_, output_, errors_, pidfd_;
+  asio::posix::stream_descriptor input_, output_, errors_, process_fd_;
   asio::steady_timer drain_, connect_;
   pid_t pid_ = 0;
   rendezvous::ExitStatus status_;

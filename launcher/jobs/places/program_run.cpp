@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include <csignal>
 #include <system_error>
 
+#include "rendezvous/base/child_process.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/time.h"
@@ -78,7 +78,12 @@ class ProgramSpawn {
 // Kills and reaps a program that still runs.
 class RunningProgram {
  public:
-  explicit RunningProgram(pid_t pid) : pid_(pid), fd_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) {}
+  RunningProgram(pid_t pid, const std::string& name) : pid_(pid), fd_(child_descriptor(pid)) {
+    const int error = errno;
+    if (fd_) return;
+    end();
+    refuse_start(name, error);
+  }
   ~RunningProgram() {
     if (pid_ > 0) end();
   }
@@ -97,7 +102,7 @@ class RunningProgram {
     pid_ = -1;
     return status;
   }
-  int pidfd() const { return fd_.get(); }
+  int fd() const { return fd_.get(); }
 
  private:
   pid_t pid_;
@@ -143,7 +148,7 @@ class ProgramExchange {
     std::array<pollfd, 4> waits{{{out_.fd.get(), POLLIN, 0},
                                  {err_.fd.get(), POLLIN, 0},
                                  {in_.get(), POLLOUT, 0},
-                                 {ended_ ? -1 : child.pidfd(), POLLIN, 0}}};
+                                 {ended_ ? -1 : child.fd(), POLLIN, 0}}};
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) return false;
     if (poll(waits.data(), waits.size(), static_cast<int>(left)) <= 0) return true;
@@ -201,7 +206,7 @@ ProgramEnd run_program(const std::vector<std::string>& words, std::chrono::milli
     if (error == ENOENT) return end.how = ProgramEnd::How::not_found, end;
     if (error) refuse_start(words[0], error);
   }
-  RunningProgram child(pid);
+  RunningProgram child(pid, words[0]);
   in.read.reset(), out.write.reset(), err.write.reset();
   const NoSigpipe ignored;
   ProgramExchange exchange(std::move(in.write), std::move(out.read), std::move(err.read), input, end);

@@ -1,6 +1,7 @@
 """A running ddprun: its process, its output, its end."""
 import codecs
 import concurrent.futures
+import errno
 import json
 import os
 import queue
@@ -29,7 +30,7 @@ class Job:
                          start_new_session=True)
         try:
             self.process = started.result()
-            self._pidfd = os.pidfd_open(self.process.pid)
+            self._ended_fd = _descriptor_of_end(self.process.pid)
         except BaseException:  # an interrupt may come before it runs
             started.add_done_callback(_end_at_once)
             raise
@@ -46,7 +47,7 @@ class Job:
     def wait_for(self, seconds):
         """Whether it has ended, at the latest after this time."""
         poll = select.poll()
-        poll.register(self._pidfd, select.POLLIN)
+        poll.register(self._ended_fd, select.POLLIN)
         return bool(poll.poll(seconds * 1000))
 
     def wait(self, streams=()):
@@ -88,7 +89,7 @@ class Job:
             for copy in copies:
                 if not copy.at_end:
                     selector.register(copy.pipe, selectors.EVENT_READ, copy)
-            selector.register(self._pidfd, selectors.EVENT_READ)
+            selector.register(self._ended_fd, selectors.EVENT_READ)
             ended = False
             while not ended:
                 due = [copy.flush_in for copy in copies if copy.flush_in is not None]
@@ -105,8 +106,38 @@ class Job:
                 copy.flush()
 
     def __del__(self):
-        if hasattr(self, "_pidfd"):
-            os.close(self._pidfd)
+        if hasattr(self, "_ended_fd"):
+            os.close(self._ended_fd)
+
+
+def _descriptor_of_end(pid):
+    """Becomes readable when this child of ours has ended. Python 3.8, Linux before 5.4 and some containers have no
+    pidfds: there a thread waits for the end."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError) as error:
+        if getattr(error, "errno", errno.ENOSYS) not in (errno.ENOSYS, errno.EPERM, errno.EINVAL):
+            raise
+    ours, its = os.pipe()
+    try:
+        threading.Thread(target=_tell_of_end, args=(pid, its), name="ddprun-end", daemon=True).start()
+    except BaseException:
+        os.close(ours)
+        os.close(its)
+        raise
+    return ours
+
+
+def _tell_of_end(pid, pipe):
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    except ChildProcessError:  # it was reaped
+        pass
+    try:
+        os.write(pipe, b"x")  # a process that was forked meanwhile may have this end, too
+    except OSError:  # nobody waits any more
+        pass
+    os.close(pipe)
 
 
 class _Copy:

@@ -67,11 +67,11 @@ class Worker {
     return eventually([&] { return progress().phase == phase; }, limit);
   }
   bool has_ended(Duration wait) {
-    pollfd end{spawned_.pidfd.get(), POLLIN, 0};
+    pollfd end{spawned_.fd.get(), POLLIN, 0};
     return poll(&end, 1, static_cast<int>(wait / 1ms)) == 1;
   }
   ExitStatus wait() {
-    if (!status_ && has_ended(30s)) status_ = reap(spawned_.pidfd.get(), spawned_.pid);
+    if (!status_ && has_ended(30s)) status_ = reap(spawned_.child(), spawned_.pid);
     return status_.value_or(ExitStatus{});
   }
   std::string output() {  // to its end
@@ -458,9 +458,9 @@ TEST_CASE("a program with a channel runs as well where there is none", "[channel
                                         "DDPRUN_CHANNEL_FD=", "DDPRUN_CHANNEL_FD=-1", "DDPRUN_CHANNEL_FD=x7",
                                         "DDPRUN_CHANNEL_FD=99999999999999999999");
   const Spawned worker = spawn(request_of(language, 0, {"report", "fork", "exit-0"}, variable));
-  pollfd end{worker.pidfd.get(), POLLIN, 0};
+  pollfd end{worker.fd.get(), POLLIN, 0};
   REQUIRE(poll(&end, 1, 20'000) == 1);
-  CHECK(reap(worker.pidfd.get(), worker.pid)->ok());
+  CHECK(reap(worker.child(), worker.pid)->ok());
 }
 
 TEST_CASE("a worker that scribbles over its page hurts nobody", "[channel]") {

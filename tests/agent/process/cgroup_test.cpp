@@ -23,9 +23,9 @@ Spawned spawn_in(const Cgroup& group, const std::string& command) {
 
 std::optional<ExitStatus> wait_for_end(const Spawned& worker) {
   REQUIRE(worker.error == 0);
-  pollfd end{worker.pidfd.get(), POLLIN, 0};
+  pollfd end{worker.fd.get(), POLLIN, 0};
   REQUIRE(poll(&end, 1, 10'000) == 1);
-  return reap(worker.pidfd.get(), worker.pid);
+  return reap(worker.child(), worker.pid);
 }
 
 int processes_in(const Cgroup& group) {
@@ -59,7 +59,7 @@ TEST_CASE("a control group ends at once what fled to other sessions, and goes aw
     REQUIRE(test::eventually([&] { return processes_in(*group) >= 5; }, 10s));
     CHECK(group->kill());
     CHECK(group->wait_until_empty(5s));
-    CHECK(reap(worker.pidfd.get(), 0) == ExitStatus{.signal = SIGKILL});
+    CHECK(reap(worker.child(), 0) == ExitStatus{.signal = SIGKILL});
   }
   CHECK_FALSE(fs::exists(folder));
 }

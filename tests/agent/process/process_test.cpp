@@ -10,9 +10,9 @@
 namespace {
 
 std::optional<ExitStatus> wait_for_end(const Spawned& child) {
-  pollfd end{child.pidfd.get(), POLLIN, 0};
+  pollfd end{child.fd.get(), POLLIN, 0};
   poll(&end, 1, 10'000);
-  return reap(child.pidfd.get(), child.pid);
+  return reap(child.child(), child.pid);
 }
 
 struct Pipe {
@@ -69,7 +69,7 @@ TEST_CASE("what cannot be exec'd is told by its errno and leaves no zombie", "[p
 
 TEST_CASE("a running worker is not reaped", "[process]") {
   const Spawned child = spawn({"/bin/sleep", {"sleep", "60"}, {}});
-  CHECK_FALSE(reap(child.pidfd.get(), child.pid));
+  CHECK_FALSE(reap(child.child(), child.pid));
   kill(child.pid, SIGKILL);
   CHECK(wait_for_end(child) == ExitStatus{.signal = SIGKILL});
 }

@@ -177,14 +177,14 @@ TEST_CASE("who waits for children sees none end while their stacks are taken", "
   bool ended = false;
   while (!done) {
     reap_orphans({worker.pid});
-    ended |= reap(worker.pidfd.get(), worker.pid).has_value();
+    ended |= reap(worker.child(), worker.pid).has_value();
   }
   taker.join();
   CHECK(taken == kTimes);
   CHECK_FALSE(ended);
   CHECK(eventually([&] { return process_state(worker.pid).letter == 'S'; }, kLimit));
   ::kill(worker.pid, SIGKILL);
-  CHECK(eventually([&] { return reap(worker.pidfd.get(), 0).has_value(); }, kLimit));
+  CHECK(eventually([&] { return reap(worker.child(), 0).has_value(); }, kLimit));
 }
 
 TEST_CASE("a process that another one traces is left alone", "[stacks]") {
@@ -225,7 +225,7 @@ TEST_CASE("a process that has ended says so", "[stacks]") {
   const Spawned child = spawn({"/bin/true", {"true"}, {}});
   REQUIRE(eventually([&] { return process_state(child.pid).letter == 'Z'; }, kLimit));
   CHECK(take(child.pid).missing == "the process has ended");
-  CHECK(reap(child.pidfd.get(), 0));
+  CHECK(reap(child.child(), 0));
   CHECK(take(child.pid).missing == "the process has ended");
 }
 

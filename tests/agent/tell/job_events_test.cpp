@@ -25,7 +25,7 @@ struct JobRun {
   options.command = {
       "sh", "/bin/sh", {"sh", "-c", job.script}, {{"PATH", "/usr/bin:/bin"}}, {"run-7", job.max_restarts}};
   options.master_host = options.store_address = "127.0.0.1";
-  options.keeper_pidfd = keeper;
+  options.keeper_fd = keeper;
   options.logs.host = "node7";
   options.event_log = "file:" + log;
   options.timer_file = "";

@@ -2,10 +2,8 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +16,7 @@
 #include <memory>
 #include <optional>
 
+#include "rendezvous/base/child_process.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/signals_blocked.h"
@@ -57,25 +56,29 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 
 struct Started {
   pid_t pid = -1;
-  Fd pidfd;
+  Fd fd;
+
+  ChildProcess child() const { return {pid, fd.get()}; }
 };
 
-// Like vfork(), but with a pidfd: fork() could be slow, as a program may have much memory and many fork handlers.
+// fork() could be slow, as a program may have much memory and many fork handlers.
 Started start(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
   const auto argv = pointers(command), env = pointers(environment);
   Start plan{command.front().c_str(), argv.data(), env.data(), getpid(), 0};
   const auto stack = std::make_unique<char[]>(kStackBytes);
-  int pidfd = -1;
   Started started;
   {
     const SignalsBlocked blocked;  // our handlers would run in the child; ddprun unblocks what it needs
-    started.pid =
-        clone(child_main, stack.get() + kStackBytes, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan, &pidfd);
+    started.pid = clone_child(child_main, stack.get() + kStackBytes, &plan, started.fd);
   }
-  const int error = started.pid < 0 ? errno : plan.error;
-  started.pidfd = Fd(pidfd);
+  int error = started.pid < 0 ? errno : plan.error;
+  if (error == 0 && !started.fd) started.fd = child_descriptor(started.pid);
+  if (error == 0 && !started.fd) error = errno;
   if (error == 0) return started;
-  if (started.pid > 0) waitpid(started.pid, nullptr, 0);
+  if (started.pid > 0) {
+    kill(started.pid, SIGKILL);
+    waitpid(started.pid, nullptr, 0);
+  }
   throw Error("cannot start " + command.front(), std::strerror(error));
 }
 
@@ -134,7 +137,7 @@ class LauncherWait {
   }
 
   LauncherEnd run() {
-    pollfd fds[] = {{launcher_.pidfd.get(), POLLIN, 0}, {signals_.fd(), POLLIN, 0}};
+    pollfd fds[] = {{launcher_.fd.get(), POLLIN, 0}, {signals_.fd(), POLLIN, 0}};
     do {
       poll(fds, 2, wait_ms());
       if (fds[1].revents) take_signals();
@@ -149,7 +152,7 @@ class LauncherWait {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now()).count();
     return static_cast<int>(std::clamp<long>(left, 0, INT_MAX));
   }
-  void signal(int number) { syscall(SYS_pidfd_send_signal, launcher_.pidfd.get(), number, nullptr, 0); }
+  void signal(int number) { signal_child(launcher_.child(), number); }
 
   void take_signals() {
     char bytes[16];
@@ -166,7 +169,7 @@ class LauncherWait {
   }
   LauncherEnd ended() {
     siginfo_t info = {};
-    const bool reaped = waitid(P_PIDFD, static_cast<id_t>(launcher_.pidfd.get()), &info, WEXITED) == 0;
+    const bool reaped = wait_child(launcher_.child(), info, WEXITED) == 0;
     end_.exit_code = !reaped ? 1 : info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
     return end_;
   }
