@@ -1,5 +1,6 @@
 """ddprun.launch(): python launch_test.py DDPRUN, by a Python that has cloudpickle."""
 import contextlib
+import errno
 import io
 import os
 import pathlib
@@ -119,6 +120,25 @@ class Values(unittest.TestCase):
         os.register_at_fork(before=lambda: forked.append(os.getpid()))
         ddprun.launch(train, 1, nproc_per_node=2)
         self.assertEqual(forked, [])
+
+
+class WithoutPidfds(unittest.TestCase):
+    """Python 3.8, and Linux before 5.4."""
+
+    def check(self):
+        self.assertEqual(ddprun.launch(main, Net(4), nproc_per_node=2), 4)
+        with self.assertRaises(ddprun.LaunchFailed) as failed:
+            quietly(os._exit, 7, nproc_per_node=1, max_restarts=0)
+        self.assertIn("exited with code 7", str(failed.exception))
+
+    def test_of_the_kernel(self):
+        with mock.patch.object(os, "pidfd_open", side_effect=OSError(errno.ENOSYS, "no pidfds")):
+            self.check()
+
+    def test_of_python(self):
+        with mock.patch.object(os, "pidfd_open"):
+            del os.pidfd_open
+            self.check()
 
 
 class Failures(unittest.TestCase):
