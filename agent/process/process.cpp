@@ -230,7 +230,7 @@ int clone_into(int cgroup_fd, ChildPlan& plan, Fd& fd) {
   args.cgroup = static_cast<std::uint64_t>(cgroup_fd);
   const auto pid = static_cast<int>(syscall(SYS_clone3, &args, sizeof args));
   if (pid == 0) child_main(&plan);
-  fd = Fd(pidfd);
+  if (pid > 0) fd = Fd(pidfd);  // else the kernel may have written a number that it has taken back
   return pid;
 }
 

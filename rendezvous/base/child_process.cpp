@@ -67,7 +67,7 @@ pid_t clone_child(int (*function)(void*), void* stack_end, void* argument, Fd& f
   if (!has_pidfds()) return __clone(function, stack_end, kVfork, argument);
   int pidfd = -1;
   const pid_t pid = __clone(function, stack_end, kVfork | kClonePidfd, argument, &pidfd);
-  fd = Fd(pidfd);
+  if (pid >= 0) fd = Fd(pidfd);
   if (pid >= 0 || errno != EINVAL) return pid;
   return __clone(function, stack_end, kVfork, argument);  // qemu's user mode does not know the flag
 }

@@ -26,9 +26,9 @@ TEST_CASE("a process is known by a pidfd, or by its start: it is signalled, and 
   REQUIRE(process);
   process.await_end(std::chrono::steady_clock::now());  // returns, as it runs
   CHECK(process.signal(0));
-  CHECK(process.signal(SIGTERM));
+  CHECK(process.signal(SIGKILL));
   process.await_end(std::chrono::steady_clock::now() + 10s);
   CHECK(waitpid(pid, nullptr, WNOHANG) == pid);
-  CHECK_FALSE(process.signal(SIGTERM));
+  CHECK_FALSE(process.signal(SIGKILL));
   CHECK_FALSE(OtherProcess(pid, by_pidfd));
 }

@@ -1,4 +1,5 @@
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -325,7 +326,7 @@ void Snapshots::Impl::write(const Snapshot& snapshot) {
   IValue value = staging.copy(to_value(snapshot));
   const auto policy = options.asynchronous ? std::launch::async : std::launch::deferred;
   writing = std::async(policy, [this, stamp = stamp_of(snapshot), value = std::move(value)] {
-    if (options.asynchronous) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kWriterNiceness);
+    if (options.asynchronous) setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kWriterNiceness);
     store(stamp, value);
   });
   if (!options.asynchronous) wait_for_write();
