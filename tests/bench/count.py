@@ -1,7 +1,7 @@
 """Instructions of one launch, counted by callgrind: a number that a busy machine leaves alone, so growth is seen.
 
 Keeper and agent with all their threads, and what their workers do before exec; not the workers' own program. valgrind
-runs the threads one at a time and knows neither pidfd_open(2) nor futex_waitv(2): the first is stood in for by
+runs the threads one at a time and knows neither pidfds' calls nor futex_waitv(2): the first are stood in for by
 libpidfd_shim.so, for the second ddprun takes its way for older kernels. The environment is empty, since it costs, too.
 By hand:
   env -i PATH=/usr/bin:/bin LD_PRELOAD=$PWD/build/release/lib/libpidfd_shim.so valgrind --tool=callgrind \

@@ -1,5 +1,5 @@
-// Preloaded under valgrind, which does not know pidfd_open(2): answers it with a descriptor that never becomes
-// readable. The agent then never hears of its keeper's death, and all else is as ever.
+// Preloaded under valgrind, which does not know pidfd_open(2) and pidfd_send_signal(2): answers them as for a process
+// that never ends, so that ddprun sees a kernel that has pidfds. Those of workers are clone's, and real.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -20,6 +20,7 @@ int silent_descriptor() {
 
 extern "C" long syscall(long number, ...) noexcept {
   if (number == SYS_pidfd_open) return silent_descriptor();
+  if (number == SYS_pidfd_send_signal) return 0;
   static const auto real = reinterpret_cast<Call>(dlsym(RTLD_NEXT, "syscall"));
   long words[6];
   va_list rest;
