@@ -127,8 +127,7 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                  [&](const rendezvous::StartRound& m) { dispatch(RoundStarted{m.round}); },
                  [&](const rendezvous::EndRound& m) { end_round(m); },
                  [&](const rendezvous::EndJob& m) { end_job(m); },
-             }  // namespace ddprun::agent
-             ,
+             },
              message);
 }
 

@@ -19,6 +19,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kDrainEvery{20};
 constexpr milliseconds kDrainLimit{2'000};       // a console that accepts nothing for this long is stuck
+constexpr milliseconds kPatientLimit{20'000};    // if plain stdout goes to it through us: our own would wait forever
 constexpr milliseconds kSameFailureWait{1'000};  // another start would only repeat it, so nobody waits for one
 
 }  // namespace
@@ -128,7 +129,7 @@ void Agent::finish(const Finish& finish) {
   watches_.account().tell(/*again=*/true);  // the coordinator writes its account, now with the last stop
   contact_.end_wait();
   round_.close();
-  pipes_.drain(kDrainLimit);
+  pipes_.drain(options_.logs.keeps_output ? kPatientLimit : kDrainLimit);
   watches_.output().tell();
   tell_.events().finished(outcome, watches_.account().spent());
   desk_.job_ended(outcome);

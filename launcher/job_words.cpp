@@ -81,7 +81,10 @@ void add_options(CLI::App& app, JobWords& words, std::string& to, std::optional<
                        (command == "cancel" ? ", unless several have not ended" : ""))
         ->type_name("JOB");
   if (command == "log") {
-    app.add_option("--rank", rank, "what this rank has printed last, 1 MiB at most, on whatever host it runs")
+    app.add_option(
+           "--rank", rank,
+           "what this rank has printed last, 1 MiB at most, on whatever host it runs; without JOB of the newest "
+           "job that runs here")
         ->type_name("N");
     app.add_flag("-f,--follow", words.follow, "goes on until the job ends");
   }

@@ -35,6 +35,12 @@ std::string cause_of(const rendezvous::EndRound& end) {
   return name;
 }
 
+ActAnswer late_act() { return {false, "the coordinator has not answered within 5 s; it may have been carried out"}; }
+
+rendezvous::AnswerOfRank late_output() {
+  return {.text = to_text({.problem = "the node of this rank has not answered within 6 s", .passes = true})};
+}
+
 std::string one_line(const nlohmann::json& status) { return json_text(status) + "\n"; }
 
 // A node whose workers have ended well is ready while it waits for the others: there is nothing to mend.
@@ -56,10 +62,8 @@ Desk::Desk(asio::io_context& io, DeskOptions options, Hooks hooks)
       files_([this](const std::string& sentence) { hooks_.say(sentence); }, {.last_write_limit = Duration::zero()}),
       asked_stacks_(io),
       asked_status_(io),
-      asked_acts_(io, kActLimit, {false, "the coordinator has not answered within 5 s; it may have been carried out"}),
-      asked_output_(
-          io, kOutputLimit,
-          {.text = to_text({.problem = "the node of this rank has not answered within 6 s", .passes = true})}),
+      asked_acts_(io, kActLimit, late_act),
+      asked_output_(io, kOutputLimit, late_output),
       pushes_(io, options_.push, files_, push_hooks()) {
   if (options_.metrics || options_.push.otlp) {
     measures_.emplace();
@@ -97,7 +101,7 @@ void Desk::on_message(const rendezvous::AskRank& m) {
   };
   const auto request = parse_log_request(m.question);
   if (!request) return send({.problem = "this ddprun does not know the question"});
-  rank_output_.answer(*request, send);
+  rank_output_.read(*request, send);
 }
 
 void Desk::open_http() {

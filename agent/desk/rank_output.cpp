@@ -12,19 +12,18 @@
 #include <vector>
 
 #include <asio/post.hpp>
+#include <nlohmann/json.hpp>
 
 #include "rendezvous/base/fd.h"
-#include "rendezvous/base/spelling.h"
+#include "rendezvous/base/json_text.h"
 
 namespace ddprun::agent {
 namespace {
 
-using Piece = KeptOutput::Piece;
-
-constexpr std::size_t kPieceMax =
-    std::size_t{64} * 1024;  // of a stream, in one answer: as JSON it may be six times that
-constexpr std::size_t kAskedMax = 64;
-constexpr std::chrono::milliseconds kLookAgain{100};
+constexpr std::size_t kPieceMax = std::size_t{64} * 1024;       // of a stream, in one answer
+constexpr std::size_t kLastPieceMax = std::size_t{128} * 1024;  // nobody may be there for a further one
+constexpr std::size_t kReadersMax = 64;
+constexpr std::chrono::milliseconds kTryAgain{100};
 constexpr std::chrono::seconds kWaitLimit{4}, kFileLimit{2};
 
 std::string random_id() {
@@ -32,11 +31,28 @@ std::string random_id() {
   return std::to_string(random()) + "-" + std::to_string(random());
 }
 
-std::string read_at(int fd, std::uint64_t begin, std::size_t most) {
-  std::string bytes(most, '\0');
-  const ssize_t size = pread(fd, bytes.data(), most, static_cast<off_t>(begin));
-  bytes.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
-  return bytes;
+struct OpenLog {
+  Fd fd;
+  std::uint64_t inode = 0, size = 0;
+};
+
+// Empty: it is no regular file, or cannot be opened.
+std::optional<OpenLog> open_log(const std::filesystem::path& file) {
+  OpenLog out{Fd(::open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC))};
+  struct stat now {};
+  if (!out.fd || fstat(out.fd.get(), &now) != 0 || !S_ISREG(now.st_mode)) return {};
+  out.inode = now.st_ino;
+  out.size = static_cast<std::uint64_t>(now.st_size);
+  return out;
+}
+
+FilePiece read_from(const OpenLog& log, std::uint64_t offset, std::size_t most) {
+  FilePiece out{{log.inode, offset}};
+  out.bytes.resize(most);
+  const ssize_t size = pread(log.fd.get(), out.bytes.data(), most, static_cast<off_t>(offset));
+  out.bytes.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  out.more = offset + out.bytes.size() < log.size;
+  return out;
 }
 
 // A part ends with a whole character of UTF-8, if it has one: the rest comes with the next.
@@ -51,34 +67,41 @@ std::size_t whole_characters(const std::string& bytes) {
   return bytes.size();
 }
 
+// Messages between nodes are JSON: bytes that are no UTF-8 become U+FFFD before sizes are told.
+std::string as_utf8(const std::string& bytes) {
+  return parse_json(json_text(nlohmann::json(bytes))).get<std::string>();
+}
+
+// How many of the bytes are in it.
+std::size_t add_part(LogAnswer& answer, const char* stream, const std::string& bytes, std::uint64_t left_out = 0) {
+  const std::size_t whole = whole_characters(bytes);
+  if (whole > 0) answer.parts.push_back({stream, as_utf8(bytes.substr(0, whole)), left_out});
+  return whole;
+}
+
 bool is_file(const KeptOutput::Stream& stream) { return !stream.kept && !stream.file.empty(); }
 bool has_file(const KeptOutput::Worker& worker) { return is_file(worker.out) || is_file(worker.err); }
 
-void add(LogAnswer& answer, const char* stream, std::uint64_t begin, Piece piece) {
-  const std::size_t whole = whole_characters(piece.bytes);
-  piece.end -= piece.bytes.size() - whole;
-  piece.bytes.resize(whole);
-  answer.more = answer.more || piece.more;
-  if (!piece.bytes.empty()) answer.parts.push_back({stream, std::move(piece.bytes), piece.begin - begin});
-}
-
 }  // namespace
 
-Piece read_log_file(const std::filesystem::path& file, std::optional<std::uint64_t> begin, std::size_t most) {
-  const Fd fd(::open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  struct stat now {};
-  if (!fd || fstat(fd.get(), &now) != 0 || !S_ISREG(now.st_mode)) return {};
-  const auto size = static_cast<std::uint64_t>(now.st_size);
-  const bool in_midst = !begin && size > KeptOutput::kBytesMax;
-  Piece out{.begin = begin && *begin <= size ? *begin : in_midst ? size - KeptOutput::kBytesMax : 0};
-  out.bytes = read_at(fd.get(), out.begin, most);
-  out.end = out.begin + out.bytes.size();
-  out.more = out.end < size;
-  const std::size_t line = in_midst ? out.bytes.find('\n') : out.bytes.npos;
-  if (line == out.bytes.npos) return out;
-  out.bytes.erase(0, line + 1);
-  out.begin += line + 1;
-  return out;
+FilePiece read_log_file(const std::filesystem::path& file, const std::optional<FilePosition>& from, std::size_t most) {
+  const auto log = open_log(file);
+  if (!log) return {};
+  if (from && from->file == log->inode) return read_from(*log, from->offset <= log->size ? from->offset : 0, most);
+  if (from) {
+    const auto before = open_log(file.string() + ".1");
+    FilePiece rest = before && before->inode == from->file ? read_from(*before, from->offset, most) : FilePiece{};
+    if (rest.bytes.empty()) return read_from(*log, 0, most);
+    rest.more = true;
+    return rest;
+  }
+  if (log->size <= KeptOutput::kBytesMax) return read_from(*log, 0, most);
+  FilePiece last = read_from(*log, log->size - KeptOutput::kBytesMax, most);
+  const std::size_t line = last.bytes.find('\n');
+  if (line == last.bytes.npos) return last;
+  last.bytes.erase(0, line + 1);
+  last.begin.offset += line + 1;
+  return last;
 }
 
 struct RankOutput::Owner {
@@ -90,7 +113,6 @@ RankOutput::RankOutput(asio::io_context& io, std::string host, std::shared_ptr<c
                        Complete complete)
     : io_(io),
       host_(std::move(host)),
-      id_(random_id()),
       kept_(std::move(kept)),
       owner_(std::make_shared<Owner>()),
       complete_(std::move(complete)) {
@@ -102,49 +124,49 @@ RankOutput::~RankOutput() {
   owner_->self = nullptr;
 }
 
-void RankOutput::answer(const LogRequest& request, Reply reply) {
-  if (asked_.size() >= kAskedMax)
-    return reply({.problem = "too many ask for the output of ranks on " + host_, .passes = true});
+void RankOutput::read(const LogRequest& request, Reply reply) {
+  if (id_.empty()) id_ = random_id();
+  if (readers_.size() >= kReadersMax)
+    return reply({.problem = "too many read the output of ranks on " + host_, .passes = true});
   const int serial = ++last_;
-  asked_.emplace(serial, Asked{request, std::move(reply), Clock::now() + (request.waits ? kWaitLimit : kFileLimit),
-                               std::make_unique<asio::steady_timer>(io_)});
-  look(serial);
+  readers_.emplace(serial, Reader{request, std::move(reply), Clock::now() + (request.waits ? kWaitLimit : kFileLimit),
+                                  std::make_unique<asio::steady_timer>(io_)});
+  try_reading(serial);
 }
 
-void RankOutput::look_later(int serial, TimePoint at) {
-  asio::steady_timer& timer = *asked_.at(serial).timer;
+// The timer may be due when somebody else has replied.
+void RankOutput::try_later(int serial, TimePoint at) {
+  asio::steady_timer& timer = *readers_.at(serial).timer;
   timer.expires_at(at);
   timer.async_wait([this, serial](const asio::error_code& error) {
-    if (!error) look(serial);
+    if (!error && readers_.contains(serial)) try_reading(serial);
   });
 }
 
-void RankOutput::look(int serial) {
-  Asked& asked = asked_.at(serial);
-  const auto local_rank = kept_ ? kept_->local_rank_of(asked.request.rank) : std::nullopt;
-  if (!local_rank)
-    return reply(serial,
-                 {.problem = "rank " + std::to_string(asked.request.rank) + " is just started", .passes = true});
+void RankOutput::try_reading(int serial) {
+  const Reader& reader = readers_.at(serial);
+  const std::string rank = "rank " + std::to_string(reader.request.rank);
+  const auto local_rank = kept_ ? kept_->local_rank_of(reader.request.rank) : std::nullopt;
+  if (!local_rank) return reply(serial, {.problem = rank + " is just started", .passes = true});
   const KeptOutput::Worker worker = kept_->worker(*local_rank);
-  const bool known = worker.out.kept || worker.err.kept || has_file(worker);
-  const std::string rank = "rank " + std::to_string(worker.rank);
-  if (!known)
+  if (!worker.out.kept && !worker.err.kept && !has_file(worker))
     return reply(serial, {.problem = "the output of " + rank + " goes where that of ddprun on " + host_ +
                                      " goes, and is not kept; --log-dir DIR keeps it"});
-  if (asked.reads)  // the file system has not answered
+  if (reader.awaits_files)
     return reply(serial,
                  {.problem = "the log files of " + rank + " on " + host_ + " cannot be read now", .passes = true});
-  if (!read_files(serial, worker, position_of(asked.request, worker))) finish(serial, {});
+  if (has_file(worker)) return begin_files(serial, worker);
+  finish(serial, {});
 }
 
-LogPosition RankOutput::position_of(const LogRequest& request, const KeptOutput::Worker& worker) const {
-  if (request.from.agent != id_) return {.agent = id_, .round = worker.round};
-  LogPosition out = request.from;
-  if (std::exchange(out.round, worker.round) != worker.round) out.out = out.err = 0;  // other files
-  return out;
+// Of another agent's or local rank's output only the newest round is new.
+LogPosition RankOutput::position_of(const LogRequest& request, int local_rank) const {
+  if (request.from.agent == id_ && request.from.local_rank == local_rank) return request.from;
+  const KeptOutput::Begin begin = kept_->begin(local_rank);
+  return {.agent = id_, .local_rank = local_rank, .kept = request.from.agent.empty() ? begin.kept : begin.round};
 }
 
-RankOutput::Files RankOutput::read(const KeptOutput::Worker& worker, const LogPosition& from) {
+RankOutput::Files RankOutput::read_files(const KeptOutput::Worker& worker, const LogPosition& from) {
   Files files;
   if (is_file(worker.out)) files.out = read_log_file(worker.out.file, from.out, kPieceMax);
   if (is_file(worker.err)) files.err = read_log_file(worker.err.file, from.err, kPieceMax);
@@ -153,19 +175,20 @@ RankOutput::Files RankOutput::read(const KeptOutput::Worker& worker, const LogPo
 
 void RankOutput::worker_ended(int round, int rank) {
   std::vector<int> waiting;
-  for (const auto& [serial, asked] : asked_)
-    if (asked.request.rank == rank && !asked.reads) waiting.push_back(serial);
-  if (waiting.empty()) return;
+  for (const auto& [serial, reader] : readers_)
+    if (reader.request.rank == rank) waiting.push_back(serial);
+  const auto local_rank = waiting.empty() ? std::nullopt : kept_->local_rank_of(rank);
+  if (!local_rank) return;
   if (complete_) complete_(round, rank);
+  const KeptOutput::Worker worker = kept_->worker(*local_rank);
   for (const int serial : waiting) {
-    Asked& asked = asked_.at(serial);
-    asked.request.waits = false;
-    const auto local_rank = kept_->local_rank_of(rank);
-    const KeptOutput::Worker worker = local_rank ? kept_->worker(*local_rank) : KeptOutput::Worker{};
-    const auto files = [worker, from = position_of(asked.request, worker)] { return read(worker, from); };
+    Reader& reader = readers_.at(serial);
+    reader.is_last = true;
+    const LogPosition from = position_of(reader.request, *local_rank);
+    const auto read_last = [worker, from] { return read_files(worker, from); };
     if (!has_file(worker))
       finish(serial, {});
-    else if (const auto last = file_thread().ask("the workers' log files", files))
+    else if (const auto last = file_thread().ask("the workers' log files", read_last))
       finish(serial, *last);
   }
 }
@@ -175,55 +198,53 @@ FileThread& RankOutput::file_thread() {
   return *thread_;
 }
 
-// False: there are none.
-bool RankOutput::read_files(int serial, const KeptOutput::Worker& worker, const LogPosition& from) {
-  if (!has_file(worker)) return false;
-  Asked& asked = asked_.at(serial);
-  asked.reads = true;
-  look_later(serial, std::max(asked.until, Clock::now() + kFileLimit));
+void RankOutput::begin_files(int serial, const KeptOutput::Worker& worker) {
+  Reader& reader = readers_.at(serial);
+  reader.awaits_files = true;
+  try_later(serial, std::max(reader.until, Clock::now() + kFileLimit));
+  const LogPosition from = position_of(reader.request, *kept_->local_rank_of(reader.request.rank));
   const auto work = [worker, from, serial, owner = owner_] {
-    Files files = read(worker, from);
+    Files files = read_files(worker, from);
     const std::lock_guard lock(owner->mutex);
     if (owner->self)
       asio::post(owner->self->io_, [owner, serial, files = std::move(files)] {
-        if (owner->self && owner->self->asked_.contains(serial)) owner->self->finish(serial, files);
+        if (owner->self && owner->self->readers_.contains(serial)) owner->self->finish(serial, files);
       });
     return std::string();
   };
-  if (!file_thread().call("the workers' log files", work)) look_later(serial, Clock::now());
-  return true;
+  if (!file_thread().call("the workers' log files", work)) try_later(serial, Clock::now());
 }
 
 void RankOutput::finish(int serial, const Files& files) {
-  Asked& asked = asked_.at(serial);
-  asked.reads = false;
-  const auto local_rank = kept_->local_rank_of(asked.request.rank);
-  if (!local_rank) return look(serial);
+  Reader& reader = readers_.at(serial);
+  reader.awaits_files = false;
+  const auto local_rank = kept_->local_rank_of(reader.request.rank);
+  if (!local_rank) return try_reading(serial);
   const KeptOutput::Worker worker = kept_->worker(*local_rank);
-  LogAnswer answer{.host = host_, .round = worker.round, .next = position_of(asked.request, worker)};
-  const bool first = asked.request.from.agent != id_;
+  LogAnswer answer{.host = host_, .round = worker.round, .next = position_of(reader.request, *local_rank)};
   if (worker.out.kept || worker.err.kept) {
-    Piece piece = kept_->read(*local_rank, answer.next.kept, kPieceMax);
-    const std::uint64_t begin = first ? piece.begin : answer.next.kept;
-    add(answer, worker.out.kept && worker.err.kept ? "" : worker.out.kept ? "stdout" : "stderr", begin, piece);
-    answer.next.kept = piece.begin + (answer.parts.empty() ? 0 : answer.parts.back().bytes.size());
+    const char* const stream = worker.out.kept && worker.err.kept ? "" : worker.out.kept ? "stdout" : "stderr";
+    const auto piece = kept_->read(*local_rank, answer.next.kept, reader.is_last ? kLastPieceMax : kPieceMax);
+    const bool begins = reader.request.from.agent.empty();
+    answer.more = piece.more;
+    answer.next.kept = piece.begin + add_part(answer, stream, piece.bytes, begins ? 0 : piece.begin - answer.next.kept);
   }
-  const auto add_file = [&](const char* stream, std::optional<std::uint64_t>& at, const std::optional<Piece>& piece) {
+  const auto add_file = [&](const char* stream, std::optional<FilePosition>& next,
+                            const std::optional<FilePiece>& piece) {
     if (!piece) return;
-    const std::size_t before = answer.parts.size();
-    add(answer, stream, piece->begin, *piece);
-    at = piece->begin + (answer.parts.size() > before ? answer.parts.back().bytes.size() : 0);
+    answer.more = answer.more || piece->more;
+    next = FilePosition{piece->begin.file, piece->begin.offset + add_part(answer, stream, piece->bytes)};
   };
   add_file("stdout", answer.next.out, files.out);
   add_file("stderr", answer.next.err, files.err);
-  if (answer.parts.empty() && asked.request.waits && Clock::now() < asked.until)
-    return look_later(serial, Clock::now() + kLookAgain);
+  if (answer.parts.empty() && reader.request.waits && !reader.is_last && Clock::now() < reader.until)
+    return try_later(serial, Clock::now() + kTryAgain);
   reply(serial, answer);
 }
 
 void RankOutput::reply(int serial, const LogAnswer& answer) {
-  auto asked = asked_.extract(serial);
-  if (!asked.empty()) asked.mapped().reply(answer);
+  auto reader = readers_.extract(serial);
+  if (!reader.empty()) reader.mapped().reply(answer);
 }
 
 }  // namespace ddprun::agent

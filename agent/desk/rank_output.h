@@ -3,6 +3,7 @@
 // For the thread of the io_context; replies are called there. Files are read in a thread of their own: where a file
 // system does not answer, the reply says so.
 #pragma once
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,10 +20,15 @@
 
 namespace ddprun::agent {
 
-// A piece of a file from `begin` on, as KeptOutput::read() of bytes; empty: of its last 1 MiB. A file that is shorter
-// was begun anew. Nothing where it cannot be read.
-KeptOutput::Piece read_log_file(const std::filesystem::path& file, std::optional<std::uint64_t> begin,
-                                std::size_t most);
+struct FilePiece {
+  FilePosition begin = {};
+  bool more = false;
+  std::string bytes = {};
+};
+// What follows `from`, at most `most` bytes; empty: of the last 1 MiB, from a whole line on. Of a file that was rotated
+// meanwhile the rest comes first; another file, or one that is shorter now, is read from its beginning. Nothing where
+// it cannot be read.
+FilePiece read_log_file(const std::filesystem::path& file, const std::optional<FilePosition>& from, std::size_t most);
 
 class RankOutput {
  public:
@@ -36,38 +42,39 @@ class RankOutput {
   RankOutput& operator=(const RankOutput&) = delete;
 
   // Replies at once, or within four seconds if the request waits, or if files are slow.
-  void answer(const LogRequest& request, Reply reply);
-  // Answers now who waits for this rank: the job may end with it.
+  void read(const LogRequest& request, Reply reply);
+  // Replies now to who waits for this rank: the job may end with it.
   void worker_ended(int round, int rank);
 
  private:
   struct Files {
-    std::optional<KeptOutput::Piece> out = {}, err = {};
+    std::optional<FilePiece> out = {}, err = {};
   };
-  static Files read(const KeptOutput::Worker& worker, const LogPosition& from);
-  struct Asked {
+  struct Reader {
     LogRequest request;
     Reply reply;
     TimePoint until;
     std::unique_ptr<asio::steady_timer> timer;
-    bool reads = false;
+    bool awaits_files = false, is_last = false;
   };
   struct Owner;  // us, as the thread sees us
+  static Files read_files(const KeptOutput::Worker& worker, const LogPosition& from);
   FileThread& file_thread();
-  void look(int serial);
-  void look_later(int serial, TimePoint at);
-  bool read_files(int serial, const KeptOutput::Worker& worker, const LogPosition& from);
+  void try_reading(int serial);
+  void try_later(int serial, TimePoint at);
+  void begin_files(int serial, const KeptOutput::Worker& worker);
   void finish(int serial, const Files& files);
   void reply(int serial, const LogAnswer& answer);
-  LogPosition position_of(const LogRequest& request, const KeptOutput::Worker& worker) const;
+  LogPosition position_of(const LogRequest& request, int local_rank) const;
 
   asio::io_context& io_;
-  const std::string host_, id_;  // id_: no other agent has it, nor this one when it is started again
+  const std::string host_;
+  std::string id_ = {};  // no other agent has it, nor this one when it is started again; from the first request on
   const std::shared_ptr<const KeptOutput> kept_;
   std::optional<FileThread> thread_;  // from the first file on
   std::shared_ptr<Owner> owner_;
   const Complete complete_;
-  std::map<int, Asked> asked_;
+  std::map<int, Reader> readers_;
   int last_ = 0;
 };
 

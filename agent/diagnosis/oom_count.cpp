@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 
 namespace ddprun::agent {
 namespace {
@@ -55,12 +56,14 @@ std::string limit_in_words(const MemoryGroup& killed_in, const OomCounts& before
 
 }  // namespace
 
-std::optional<std::uint64_t> counter(std::string_view content, std::string_view key) {
-  for (std::size_t begin = 0, end; begin < content.size(); begin = end + 1) {
-    end = std::min(content.find('\n', begin), content.size());
-    const std::string_view line = content.substr(begin, end - begin);
-    if (line.starts_with(key) && line.substr(key.size()).starts_with(' ')) return number(line.substr(key.size() + 1));
-  }
+// By strstr(), which reads many bytes at a time: this is done at every start.
+std::optional<std::uint64_t> counter(const std::string& content, const std::string& key) {
+  const std::string wanted = key + " ";
+  for (const char* at = content.c_str(); (at = std::strstr(at, wanted.c_str())); ++at)
+    if (at == content.c_str() || at[-1] == '\n') {
+      const std::string_view behind = at + wanted.size();
+      return number(behind.substr(0, behind.find('\n')));
+    }
   return {};
 }
 

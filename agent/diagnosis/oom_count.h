@@ -24,7 +24,7 @@ struct OomCounts {
 };
 
 // The number behind `key` in lines of "key number", as in memory.events, memory.oom_control and /proc/vmstat.
-std::optional<std::uint64_t> counter(std::string_view content, std::string_view key);
+std::optional<std::uint64_t> counter(const std::string& content, const std::string& key);
 
 // Reads a limit: a number of bytes; "max" and version 1's largest number mean no limit.
 std::optional<std::uint64_t> memory_limit(const std::string& content);

@@ -13,6 +13,7 @@ void KeptOutput::starts(int local_rank, const Worker& worker) {
   const std::lock_guard lock(mutex_);
   Slot& slot = slots_[local_rank];
   if (slot.worker.rank != worker.rank) slot = {.begin = slot.end, .end = slot.end};
+  if (slot.worker.round != worker.round) slot.round_begin = slot.end;
   slot.worker = worker;
 }
 
@@ -46,6 +47,13 @@ KeptOutput::Worker KeptOutput::worker(int local_rank) const {
   const std::lock_guard lock(mutex_);
   const auto found = slots_.find(local_rank);
   return found == slots_.end() ? Worker{} : found->second.worker;
+}
+
+KeptOutput::Begin KeptOutput::begin(int local_rank) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = slots_.find(local_rank);
+  if (found == slots_.end()) return {};
+  return {found->second.begin, std::max(found->second.begin, found->second.round_begin)};
 }
 
 KeptOutput::Piece KeptOutput::read(int local_rank, std::uint64_t begin, std::size_t most) const {

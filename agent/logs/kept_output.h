@@ -38,6 +38,11 @@ class KeptOutput : public std::enable_shared_from_this<KeptOutput> {
   // Its local rank; empty: no worker of the newest round here has this rank.
   std::optional<int> local_rank_of(int rank) const;
   Worker worker(int local_rank) const;
+  // Where its output begins that is kept, and that of its newest round.
+  struct Begin {
+    std::uint64_t kept = 0, round = 0;
+  };
+  Begin begin(int local_rank) const;
   // The bytes from `begin` on, at most `most`, of a stream that began at 0. Where those are gone: from the first whole
   // line that is left.
   struct Piece {
@@ -53,6 +58,7 @@ class KeptOutput : public std::enable_shared_from_this<KeptOutput> {
     std::deque<std::string> blocks = {};
     std::uint64_t begin = 0, end = 0;  // of what the blocks have
     bool cut = false;                  // there was something before
+    std::uint64_t round_begin = 0;     // where the newest round begins
   };
   void take(int local_rank, std::string_view bytes);
 

@@ -17,7 +17,8 @@ StreamPlan into_file(const LogOptions& options) {
 }
 
 StreamPlan plain(const LogOptions& options, StreamBits stream, bool shown) {
-  if (stream == kStderr || options.monitor || options.keeps_output) return {.way = Way::through_us, .console = shown};
+  if (stream == kStderr || options.monitor) return {.way = Way::through_us, .console = shown};
+  if (options.keeps_output) return {.way = Way::through_us, .console = shown, .as_it_comes = true};
   return {.way = shown ? Way::inherited : Way::discarded};
 }
 

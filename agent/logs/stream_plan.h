@@ -14,10 +14,11 @@ struct StreamPlan {
     discarded    // /dev/null
   };
   Way way = Way::inherited;
-  bool console = false;   // whole lines
-  bool file = false;      // byte by byte
-  bool prefixed = false;  // on the console
-  bool filtered = false;  // matching lines also go to the file that all ranks share
+  bool console = false;      // whole lines
+  bool file = false;         // byte by byte
+  bool as_it_comes = false;  // on the console: as if it were ours
+  bool prefixed = false;     // on the console
+  bool filtered = false;     // matching lines also go to the file that all ranks share
 
   friend bool operator==(const StreamPlan&, const StreamPlan&) = default;
 };

@@ -146,7 +146,7 @@ LogStream WorkerStreams::through_us(const WorkerPlace& worker, const Wanted& wan
   LogStream stream{worker.round, worker.rank};
   stream.is_stdout = out;
   if (plan.console) stream.console_fd = out ? 1 : 2;
-  stream.whole_lines = plan.prefixed || !wanted.alone;
+  stream.whole_lines = plan.prefixed || (!wanted.alone && !plan.as_it_comes);
   if (plan.prefixed || plan.filtered) stream.prefix = prefix_of(worker);
   stream.prefixed = plan.prefixed;
   stream.colour = options_.colour;

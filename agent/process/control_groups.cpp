@@ -59,14 +59,11 @@ std::string below_mount(const std::string& path, const std::string& root) {
 
 // A line: id, parent, device, root, folder, options, optional fields, "-", type, source, the file system's options.
 std::vector<CgroupMount> cgroup_mounts(const std::string& controller, const std::string& mountinfo) {
-  constexpr std::string_view kMark = " - cgroup";  // most lines are other file systems: a hundred in a container
+  constexpr const char* kMark = " - cgroup";  // most lines are other file systems: a hundred in a container
   std::vector<CgroupMount> out;
   const std::string_view text = mountinfo;
-  const char* const end = text.data() + text.size();
-  for (const char* at = text.data();
-       const void* found = memmem(at, static_cast<std::size_t>(end - at), kMark.data(), kMark.size());) {
-    const auto dash = static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
-    at = text.data() + dash + kMark.size();
+  for (const char* at = mountinfo.c_str(); (at = std::strstr(at, kMark)); ++at) {
+    const auto dash = static_cast<std::size_t>(at - mountinfo.c_str());
     std::string_view behind = text.substr(dash + 3, text.find('\n', dash) - dash - 3);
     const std::string_view type = take_until(' ', behind);
     take_until(' ', behind);  // the source

@@ -17,8 +17,9 @@ template <class Answer>
 class AskedOnce {
  public:
   using Reply = std::function<void(const Answer&)>;
+  using Late = Answer (*)();
   // `late`: what is answered after `limit`.
-  AskedOnce(asio::io_context& io, Duration limit, Answer late) : io_(io), limit_(limit), late_(std::move(late)) {}
+  AskedOnce(asio::io_context& io, Duration limit, Late late) : io_(io), limit_(limit), late_(late) {}
 
   // The number of the new request.
   int begin(Reply reply) {
@@ -27,7 +28,7 @@ class AskedOnce {
     request.reply = std::move(reply);
     request.timer = std::make_unique<asio::steady_timer>(io_, limit_);
     request.timer->async_wait([this, serial](const std::error_code& error) {
-      if (!error) take(serial, late_);
+      if (!error) take(serial, late_());
     });
     return serial;
   }
@@ -44,7 +45,7 @@ class AskedOnce {
   };
   asio::io_context& io_;
   const Duration limit_;
-  const Answer late_;
+  const Late late_;
   std::map<int, Request> requests_;
   int last_ = 0;
 };

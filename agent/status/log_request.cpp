@@ -35,17 +35,25 @@ bool flag_at(const json& object, const char* name) {
 }
 
 json position_json(const LogPosition& position) {
-  json out{{"agent", position.agent}, {"round", position.round}, {"kept", position.kept}};
-  if (position.out) out["out"] = *position.out;
-  if (position.err) out["err"] = *position.err;
+  json out{{"agent", position.agent}, {"local_rank", position.local_rank}, {"kept", position.kept}};
+  if (position.out) out["out"] = {position.out->file, position.out->offset};
+  if (position.err) out["err"] = {position.err->file, position.err->offset};
   return out;
+}
+
+std::optional<FilePosition> file_at(const json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end() || !found->is_array() || found->size() != 2) return {};
+  const json &file = (*found)[0], &offset = (*found)[1];
+  if (!file.is_number_unsigned() || !offset.is_number_unsigned()) return {};
+  return FilePosition{file.get<std::uint64_t>(), offset.get<std::uint64_t>()};
 }
 
 LogPosition position_at(const json& object, const char* name) {
   const auto found = object.find(name);
   if (found == object.end() || !found->is_object()) return {};
-  return {word_at(*found, "agent"), count_at(*found, "round"), size_at(*found, "kept").value_or(0),
-          size_at(*found, "out"), size_at(*found, "err")};
+  return {word_at(*found, "agent"), count_at(*found, "local_rank"), size_at(*found, "kept").value_or(0),
+          file_at(*found, "out"), file_at(*found, "err")};
 }
 
 }  // namespace

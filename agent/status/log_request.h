@@ -10,12 +10,18 @@ namespace ddprun::agent {
 
 constexpr const char* kAskLog = "log ";
 
-// How much of a rank's output has been read. Of the agent that says it, and of its files in that round.
+struct FilePosition {
+  std::uint64_t file = 0;    // its inode
+  std::uint64_t offset = 0;  // of what has not been read
+
+  friend bool operator==(const FilePosition&, const FilePosition&) = default;
+};
+// How much of a rank's output has been read.
 struct LogPosition {
-  std::string agent = {};
-  int round = 0;
-  std::uint64_t kept = 0;                           // of what the agent has kept
-  std::optional<std::uint64_t> out = {}, err = {};  // of the files that the worker writes itself
+  std::string agent = {};  // which says it; empty: nothing has been read
+  int local_rank = 0;
+  std::uint64_t kept = 0;                          // of what the agent has kept of it
+  std::optional<FilePosition> out = {}, err = {};  // of the files that the worker writes itself
 
   friend bool operator==(const LogPosition&, const LogPosition&) = default;
 };

@@ -348,19 +348,21 @@ Coordinator::Orders Coordinator::handle(const StacksTaken& message, TimePoint) {
   return {StacksOfNode{message.asker, message.serial, nodes, message.text}};
 }
 
+// Between two rounds people want to know why the last one has failed.
 Coordinator::Orders Coordinator::handle(const RankAsked& message, TimePoint) {
-  const auto* state = std::get_if<Active>(&state_);
-  const int world_size = state ? state->round.world_size() : 0;
-  if (state)
-    for (const RoundNode& node : state->round.nodes)
-      if (message.rank >= node.first_rank && message.rank < node.first_rank + node.workers)
-        return {AskRank{node.id, message.node, message.serial, message.rank, message.question}};
+  int world_size = 0;
+  for (const RoundNode& node : last_nodes_) {
+    world_size += node.workers;
+    const bool runs = message.rank >= node.first_rank && message.rank < node.first_rank + node.workers;
+    if (runs && members_.contains(node.id))
+      return {AskRank{node.id, message.node, message.serial, message.rank, message.question}};
+    if (runs) return {AnswerOfRank{message.node, message.serial}};
+  }
   return {AnswerOfRank{message.node, message.serial, world_size}};
 }
 
 Coordinator::Orders Coordinator::handle(const RankAnswered& message, TimePoint) {
-  const auto* state = std::get_if<Active>(&state_);
-  return {AnswerOfRank{message.asker, message.serial, state ? state->round.world_size() : 0, message.text}};
+  return {AnswerOfRank{message.asker, message.serial, 0, message.text}};
 }
 
 // Other nodes may have ended with it.

@@ -258,7 +258,7 @@ struct AskRank {  // to the agent that runs this rank: RankAnswered
 struct AnswerOfRank {
   NodeId asker = 0;
   int serial = 0;
-  int world_size = 0;     // of the round under way; 0: there is none
+  int world_size = 0;     // of the newest round; 0: there is none
   std::string text = {};  // empty: no node of it runs that rank
 };
 struct SuspendWorkers {  // to the agents of the round: stop them by SIGSTOP, or let them go on
@@ -524,7 +524,8 @@ class Coordinator {
   int term_ = 0;
   TimePoint now_;
   int rounds_ = 0, arrivals_ = 0;
-  int rounds_seen_ = 0;  // by nodes of a job that could not continue
+  std::vector<RoundNode> last_nodes_;  // of the newest round that was formed here
+  int rounds_seen_ = 0;                // by nodes of a job that could not continue
   std::map<NodeId, Member> members_;
   int ready_ = 0;                                // how many are ready
   bool knows_unfit_ = false;                     // some node said that it could be in no round

@@ -90,6 +90,7 @@ Coordinator::Orders Coordinator::form() {
   round.coordinator = self_ && round.find(*self_) ? *self_ : last_by_rank_.front();
   electorates_ = round.previous_electorates;
   electorates_.push_back({round.coordinator, last_by_rank_});
+  last_nodes_ = round.nodes;
   state_ =
       Active{.round = round, .formed_at = now_, .inquiry = HangInquiry({last_by_rank_.begin(), last_by_rank_.end()})};
   Orders orders = left_out ? tell_excluded() : Orders{};

@@ -355,6 +355,19 @@ TEST_CASE("what a rank of any node has printed is read at every node, until the 
   CHECK(has(ended.out, "last of 1\n"));
 }
 
+TEST_CASE("a reader of several nodes' output that pauses for longer than the job lasts loses nothing", "[nodes]") {
+  const std::vector<std::string> options = elastic("2");
+  const std::string print_much = "i=0; while [ $i -lt 40000 ]; do echo $i; i=$((i+1)); done";
+  const auto node = [&](const std::string& reader, const std::vector<std::string>& own) {
+    const Words words{"sh", "-c", "\"$@\" | { " + reader + "; }", "sh"};
+    return joined({words, shell_job(joined({options, own}), print_much)});
+  };
+  Command guest(node("wc -l", kGuest), {});
+  const Ended paused = run(node("sleep 3; wc -l", kHost), kLimit);  // longer than a console may accept nothing
+  CHECK(paused.out == "40000\n");
+  CHECK(guest.wait_exit(kLimit).out == "40000\n");
+}
+
 TEST_CASE("when a job is stopped nobody is told that the store is gone, though a worker is left", "[nodes]") {
   Nodes nodes(fixed(2, free_port()));
   const std::string early = "trap 'exit 0' TERM; echo \"store $DDPRUN_MASTER_PORT\"; while :; do sleep 0.02; done";

@@ -11,7 +11,7 @@ struct Rig {
 
   LogAnswer ask(const LogRequest& request) {
     std::optional<LogAnswer> answer;
-    output.answer(request, [&](const LogAnswer& said) { answer = said; });
+    output.read(request, [&](const LogAnswer& said) { answer = said; });
     io.restart();
     while (!answer) io.run_one_for(10s);
     return *answer;
@@ -46,7 +46,7 @@ TEST_CASE("what an agent has kept of a rank is told once, and then what is new",
   asio::steady_timer later(rig.io, 20ms);
   later.async_wait([&](const asio::error_code&) { print("two\n"); });
   CHECK(rig.text({3, true, rig.last.next}) == ":two\n");
-  CHECK(rig.text({3, false, {.agent = "another", .round = 1, .kept = 4}}) == ":one\ntwo\n");
+  CHECK(rig.text({3, false, {.agent = "another", .kept = 4}}) == ":one\ntwo\n");
 }
 
 TEST_CASE("files that a worker writes itself are read from where they were left, and anew in another round",
@@ -96,7 +96,7 @@ TEST_CASE("who waits for a rank gets the last lines of a worker before anybody l
   if (!in_file) rig.kept->tap(0)("one\n");
   const LogAnswer first = rig.ask({3});
   std::optional<LogAnswer> last;
-  rig.output.answer({3, true, first.next}, [&](const LogAnswer& said) { last = said; });
+  rig.output.read({3, true, first.next}, [&](const LogAnswer& said) { last = said; });
   while (rig.io.run_one_for(50ms) > 0 && in_file) {  // its file has been read once
   }
   REQUIRE_FALSE(last);
@@ -109,6 +109,61 @@ TEST_CASE("who waits for a rank gets the last lines of a worker before anybody l
   CHECK(rig.completed == std::vector{3});
   REQUIRE(last);
   CHECK(last->parts.at(0).bytes == "last\n");
+}
+
+TEST_CASE("who reads by a timer that is due when the worker's end replies gets one reply", "[rank_output]") {
+  Rig rig(kKept);
+  rig.kept->tap(0)("one\n");
+  const LogAnswer first = rig.ask({3});
+  int replies = 0;
+  rig.output.read({3, true, first.next}, [&](const LogAnswer&) { ++replies; });
+  std::this_thread::sleep_for(150ms);  // beyond the timer, while nobody runs the loop
+  rig.output.worker_ended(1, 3);
+  rig.io.restart();
+  rig.io.run_for(1ms);
+  CHECK(replies == 1);
+}
+
+TEST_CASE("bytes that are no UTF-8 are replaced, and what follows is neither lost nor moved", "[rank_output]") {
+  Rig rig(kKept);
+  rig.kept->tap(0)("caf\351\n");
+  CHECK(rig.text({3}) == ":caf\ufffd\n");
+  const auto sent = parse_log_answer(to_text(rig.last));
+  REQUIRE(sent);
+  CHECK(sent->parts.at(0).bytes == "caf\ufffd\n");
+  rig.kept->tap(0)("next\n");
+  CHECK(rig.text({3, false, rig.last.next}) == ":next\n");
+}
+
+TEST_CASE("of a rank that has moved the newest round alone is new", "[rank_output]") {
+  Rig rig(kKept);
+  rig.kept->tap(0)("of round 1\n");
+  CHECK(rig.text({3}) == ":of round 1\n");
+  const LogPosition before = rig.last.next;
+  rig.kept->starts(1, {.round = 1, .rank = 4, .out = {.kept = true}});
+  rig.kept->tap(1)("of rank 4\n");
+  rig.kept->starts(1, {.round = 2, .rank = 3, .out = {.kept = true}});
+  rig.kept->starts(0, {.round = 2, .rank = 4, .out = {.kept = true}});
+  rig.kept->tap(1)("of round 2\n");
+  CHECK(rig.text({3, false, before}) == "stdout:of round 2\n");
+  CHECK(rig.last.parts.at(0).left_out == 0);
+  CHECK(rig.text({3, false, {.agent = "another"}}) == "stdout:of round 2\n");
+}
+
+TEST_CASE("a file that was rotated is read to its end, and then the new one; one that stays is not read again",
+          "[rank_output]") {
+  const TempFolder folder;
+  folder.write("out", "one\n");
+  Rig rig({.round = 1, .rank = 3, .out = {.file = folder / "out"}});
+  CHECK(rig.text({3}) == "stdout:one\n");
+  folder.write("out", "one\ntwo\n");
+  fs::rename(folder / "out", folder / "out.1");
+  folder.write("out", "three\n");
+  CHECK(rig.text({3, false, rig.last.next}) == "stdout:two\n");
+  CHECK(rig.last.more);
+  CHECK(rig.text({3, false, rig.last.next}) == "stdout:three\n");
+  rig.kept->starts(0, {.round = 2, .rank = 3, .out = {.file = folder / "out"}});  // the worker has stayed
+  CHECK(rig.text({3, false, rig.last.next}).empty());
 }
 
 TEST_CASE("why there is nothing to read is said in one sentence", "[rank_output]") {

@@ -68,7 +68,7 @@ TEST_CASE("a rank keeps its lines over rounds, and another one at its place does
 }
 
 TEST_CASE("questions about a rank's output and their answers come as they were sent", "[kept_output]") {
-  const LogPosition position{"agent-1", 2, 70, 5, std::nullopt};
+  const LogPosition position{"agent-1", 2, 70, FilePosition{12, 5}, std::nullopt};
   const auto request = parse_log_request(log_line({7, true, position}));
   REQUIRE(request);
   CHECK(request->rank == 7);

@@ -36,7 +36,8 @@ const StreamPlan kLimitedFile{.way = Way::through_us, .file = true};
 
 TEST_CASE("without options stdout is ours, and stderr passes through for the report", "[stream_plan]") {
   CHECK(plans({}) == Plans{kInherited, kThroughUs});
-  CHECK(plans({.keeps_output = true}) == Plans{kThroughUs, kThroughUs});  // for who asks for a rank's
+  const StreamPlan kept{.way = Way::through_us, .console = true, .as_it_comes = true};
+  CHECK(plans({.keeps_output = true}) == Plans{kept, kThroughUs});  // for who asks for a rank's
 }
 
 TEST_CASE("a log folder alone keeps both streams beside the console", "[stream_plan]") {

@@ -1118,6 +1118,8 @@ TEST_CASE("who asks about a rank is answered by the node that runs it, or told t
   const AnswerOfRank none = job.only<AnswerOfRank>(RankAsked{1, 9, world, "log"});
   CHECK(none.world_size == world);
   CHECK(none.text.empty());
+  job.on(failure(1, {.signal = SIGSEGV}, 1));  // the round ends: its ranks are asked until the next one
+  CHECK(job.only<AskRank>(RankAsked{1, 9, 1, "log"}).node == 2);
 }
 
 TEST_CASE("a node that is lost, stops, is unfit or excluded is told as such", "[coordinator][status]") {
