@@ -173,7 +173,7 @@ TEST_CASE("a job without a file is listed, described and cancelled while it runs
   CHECK(log == exited(2));
   CHECK_THAT(log.err, Contains(" has its output in the files below " + (desk / ("logs/" + run_id)).string() + "."));
   CHECK(has(desk.ddprun({"log", run_id, "--rank=0"}).out, "up 0\n"));
-  CHECK(has(desk.ddprun({"log", run_id, "--rank=1"}).err, "there are no files of rank 1 of "));
+  CHECK(has(desk.ddprun({"log", run_id, "--rank=1"}).err, "there are no files round-N/rank-1 of "));
   CHECK(has(desk.ddprun({"log", failed["id"], "--rank=0"}).err, "; --log-dir DIR keeps all in files."));
   CHECK(has(desk.ddprun({"report", run_id}).out, "job " + run_id));
   CHECK_THAT(desk.ddprun({"report", failed["id"]}).err, Contains(" has kept no events. ") && Contains("file:EVENTS"));
