@@ -38,8 +38,9 @@ namespace {
 
 constexpr const char* kNoPidfds =
     "ddprun: this kernel has no pidfds (Linux 5.4 brought them): a thread waits for each worker's end, and processes "
-    "of "
-    "an earlier run are looked at every 5 ms until they have ended.";
+    "of an earlier run are looked at every 5 ms until they have ended.";
+constexpr const char* kNoSubreaper =
+    "ddprun: this is an emulator without child subreapers: a process whose parent has ended outlives the job.";
 
 void print_sentences(const std::vector<std::string>& sentences) {
   for (const std::string& sentence : sentences) print_line(stderr, "ddprun: " + visible(sentence));
@@ -74,6 +75,7 @@ agent::JobEnd run(const Start& start, int keeper_fd) {
   if (config.dry_run) return print(visible_lines(dry_run(config, machine)));
   if (config.verbose) print_text(stderr, print_changed_config(config, visible(interpreter_here())));
   if (config.verbose && !has_pidfds()) print_line(stderr, kNoPidfds);
+  if (config.verbose && !agent::is_child_subreaper()) print_line(stderr, kNoSubreaper);
   if (!config.hosts.empty()) return launch_on_hosts(config, inputs, keeper_fd, start);
   return launch(config, machine, keeper_fd, start);
 }

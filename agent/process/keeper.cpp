@@ -135,11 +135,14 @@ DeathPipe agent_death_pipe() {
   }
 }
 
+// Every kernel knows it that ddprun runs on. An emulator may not: qemu's user mode, of version 7.
+void become_subreaper() { must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 || errno == EINVAL, "become child subreaper"); }
+
 void become_agent(int keeper_fd) {
   prctl(PR_SET_PDEATHSIG, SIGCONT);  // wakes us at the keeper's death
   setpgid(0, 0);                     // `kill -9 %1` in a shell signals the group: it must not kill both
   signal(SIGTTOU, SIG_IGN);          // we write to the terminal from the background
-  must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
+  become_subreaper();
   watch_keeper_in_thread(keeper_fd);
   sigset_t none;
   sigemptyset(&none);
@@ -147,6 +150,11 @@ void become_agent(int keeper_fd) {
 }
 
 }  // namespace
+
+bool is_child_subreaper() {
+  int is_one = 0;
+  return prctl(PR_GET_CHILD_SUBREAPER, &is_one) == 0 && is_one != 0;
+}
 
 void let_keeper_remove(const std::filesystem::path& folder) {
   if (!shared_page) return;
@@ -169,7 +177,7 @@ int continue_under_keeper(void (*in_keeper)()) {
   sigfillset(&all);
   must(sigprocmask(SIG_SETMASK, &all, nullptr) == 0, "block signals");  // none may be lost between fork and sigwaitinfo
   const std::vector<pid_t> inherited = children();                      // of the shell that became us by exec
-  must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
+  become_subreaper();
   DeathPipe agent_death = agent_death_pipe(), keeper_death = death_pipe();
   create_shared_page();
   const pid_t agent = fork();

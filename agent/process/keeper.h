@@ -17,6 +17,9 @@ namespace ddprun::agent {
 // calls `in_keeper` once and starts no process, as that would have the pipe's other end.
 int continue_under_keeper(void (*in_keeper)() = [] {});
 
+// False under an emulator that does not know them: what loses its parent is then nobody's here, and outlives the job.
+bool is_child_subreaper();
+
 constexpr int kFromTerminal = 0x747479;  // sigqueue's value of a signal that the keeper has got from its terminal
 constexpr int kKeeperDied = 70;          // the exit code of an agent that lost its keeper
 

@@ -150,7 +150,7 @@ TEST_CASE("of a rank that has moved the newest round alone is new", "[rank_outpu
   CHECK(rig.text({3, false, {.agent = "another"}}) == "stdout:of round 2\n");
 }
 
-TEST_CASE("a file that was rotated is read to its end, and then the new one; one that stays is not read again",
+TEST_CASE("a file that was rotated is read to its end before the new one, and one that stays is not read again",
           "[rank_output]") {
   const TempFolder folder;
   folder.write("out", "one\n");
