@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "agent/logs/stream_plan.h"
 #include "agent/process/exit_status.h"
 #include "launcher/options.h"
 #include "launcher/push_targets.h"
@@ -341,8 +342,9 @@ agent::AgentOptions job_options(const Config& config, const Machine& machine, co
       options.requested_rank = config.node_rank;
   }
   options.logs = log_options(config, host);
-  options.logs.kept = std::make_shared<agent::KeptOutput>();
   options.logs.keeps_output = several_nodes(config);
+  if (options.logs.keeps_output || agent::keeps_logs(options.logs))
+    options.logs.kept = std::make_shared<agent::KeptOutput>();
   if (!config.output_rules.empty() || !config.metrics.empty())
     options.logs.monitor = std::make_shared<agent::OutputMonitor>(config.output_rules, config.metrics);
   options.log_level = agent::log_level(variable(host, "LOGLEVEL"), config.verbose);

@@ -146,12 +146,13 @@ void RankOutput::try_later(int serial, TimePoint at) {
 void RankOutput::try_reading(int serial) {
   const Reader& reader = readers_.at(serial);
   const std::string rank = "rank " + std::to_string(reader.request.rank);
-  const auto local_rank = kept_ ? kept_->local_rank_of(reader.request.rank) : std::nullopt;
+  const LogAnswer not_kept{.problem = "the output of " + rank + " goes where that of ddprun on " + host_ +
+                                      " goes, and is not kept; --log-dir DIR keeps it"};
+  if (!kept_) return reply(serial, not_kept);
+  const auto local_rank = kept_->local_rank_of(reader.request.rank);
   if (!local_rank) return reply(serial, {.problem = rank + " is just started", .passes = true});
   const KeptOutput::Worker worker = kept_->worker(*local_rank);
-  if (!worker.out.kept && !worker.err.kept && !has_file(worker))
-    return reply(serial, {.problem = "the output of " + rank + " goes where that of ddprun on " + host_ +
-                                     " goes, and is not kept; --log-dir DIR keeps it"});
+  if (!worker.out.kept && !worker.err.kept && !has_file(worker)) return reply(serial, not_kept);
   if (reader.awaits_files)
     return reply(serial,
                  {.problem = "the log files of " + rank + " on " + host_ + " cannot be read now", .passes = true});

@@ -35,7 +35,7 @@ class RankOutput {
   using Reply = std::function<void(const LogAnswer&)>;
   // Waits a moment for what a worker that has ended has left in its pipes; may be empty.
   using Complete = std::function<void(int round, int rank)>;
-  // `kept` may be null: nothing is known of any rank.
+  // `kept` may be null: no output is kept here.
   RankOutput(asio::io_context& io, std::string host, std::shared_ptr<const KeptOutput> kept, Complete complete);
   ~RankOutput();
   RankOutput(const RankOutput&) = delete;

@@ -34,7 +34,7 @@ struct LogOptions {
   bool colour = true;  // of prefixes, and only on a terminal; false if NO_COLOR is set (https://no-color.org)
   std::string role = "default";
   std::string host = {};
-  std::shared_ptr<KeptOutput> kept = {};        // is told of all workers; null: nobody asks
+  std::shared_ptr<KeptOutput> kept = {};        // is told of all workers; null: no output is kept here
   bool keeps_output = false;                    // and has what passes through us, as does all that goes to no file
   std::shared_ptr<OutputMonitor> monitor = {};  // gets all lines; null: no rule or metric is about them
 };

@@ -170,6 +170,10 @@ TEST_CASE("why there is nothing to read is said in one sentence", "[rank_output]
   Rig rig({.round = 1, .rank = 3});
   CHECK(rig.ask({3}).problem ==
         "the output of rank 3 goes where that of ddprun on gpu-7 goes, and is not kept; --log-dir DIR keeps it");
+  RankOutput without(rig.io, "gpu-7", nullptr, {});
+  std::string problem;
+  without.read({0}, [&](const LogAnswer& said) { problem = said.problem; });
+  CHECK(has(problem, "the output of rank 0 goes where "));
   const LogAnswer started = rig.ask({4});
   CHECK(started.problem == "rank 4 is just started");
   CHECK(started.passes);
