@@ -15,7 +15,8 @@ MARGIN = 0.02
 OF_THE_MACHINE = ["ddprun::agent::read_cpu_quota(*", "ddprun::agent::read_memory_limit(*", "ddprun::agent::read_oom_counts(*"]
 # The functions of libc for any x86-64 processor. strcmp without Fast_Unaligned_Load, as that of such processors takes longer near a
 # page's end, and asio compares names of types: where the linker puts them would make 2 %.
-ANY_PROCESSOR = "glibc.cpu.hwcaps=-Fast_Unaligned_Load,-AVX2,-AVX,-AVX512F,-AVX512VL,-AVX512BW,-ERMS,-FSRM,-BMI2,-SSSE3,-SSE4_1,-SSE4_2,-LZCNT,-MOVBE"
+ANY_PROCESSOR = ("glibc.cpu.hwcaps=-Fast_Unaligned_Load,"
+                 "-AVX2,-AVX,-AVX512F,-AVX512VL,-AVX512BW,-ERMS,-FSRM,-BMI2,-SSSE3,-SSE4_1,-SSE4_2,-LZCNT,-MOVBE")
 
 program = str(pathlib.Path(sys.argv[1]).resolve())
 if not shutil.which("valgrind"):
