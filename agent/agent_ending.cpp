@@ -129,7 +129,8 @@ void Agent::finish(const Finish& finish) {
   watches_.account().tell(/*again=*/true);  // the coordinator writes its account, now with the last stop
   contact_.end_wait();
   round_.close();
-  pipes_.drain(options_.logs.keeps_output ? kPatientLimit : kDrainLimit);
+  const bool has_time = options_.logs.keeps_output && contact_.signal() == 0;  // who stops us may soon kill us
+  pipes_.drain(has_time ? kPatientLimit : kDrainLimit);
   watches_.output().tell();
   tell_.events().finished(outcome, watches_.account().spent());
   desk_.job_ended(outcome);

@@ -18,8 +18,8 @@ namespace ddprun::agent {
 namespace {
 
 constexpr const char* kOutOfReach = "the coordinator is out of reach now";
-constexpr std::chrono::seconds kActLimit{5},
-    kOutputLimit{6};  // kOutputLimit: for the node of that rank, which may wait
+constexpr std::chrono::seconds kActLimit{5};
+constexpr std::chrono::seconds kOutputLimit{6};  // the node of that rank may wait for some
 
 // In our own control group, where it tells; else on the whole machine.
 std::optional<std::uint64_t> oom_kills() {

@@ -23,7 +23,6 @@ namespace {
 constexpr std::size_t kPieceMax = std::size_t{64} * 1024;       // of a stream, in one answer
 constexpr std::size_t kLastPieceMax = std::size_t{128} * 1024;  // nobody may be there for a further one
 constexpr std::size_t kReadersMax = 64;
-constexpr std::chrono::milliseconds kTryAgain{100};
 constexpr std::chrono::seconds kWaitLimit{4}, kFileLimit{2};
 
 std::string random_id() {

@@ -3,6 +3,7 @@
 // For the thread of the io_context; replies are called there. Files are read in a thread of their own: where a file
 // system does not answer, the reply says so.
 #pragma once
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -33,6 +34,7 @@ FilePiece read_log_file(const std::filesystem::path& file, const std::optional<F
 class RankOutput {
  public:
   using Reply = std::function<void(const LogAnswer&)>;
+  static constexpr std::chrono::milliseconds kTryAgain{100};  // for who waits
   // Waits a moment for what a worker that has ended has left in its pipes; may be empty.
   using Complete = std::function<void(int round, int rank)>;
   // `kept` may be null: no output is kept here.

@@ -116,11 +116,13 @@ TEST_CASE("who reads by a timer that is due when the worker's end replies gets o
   rig.kept->tap(0)("one\n");
   const LogAnswer first = rig.ask({3});
   int replies = 0;
+  asio::steady_timer end_comes(rig.io, 0ms);  // due before the reader's, and run before it
+  end_comes.async_wait([&](const asio::error_code&) { rig.output.worker_ended(1, 3); });
   rig.output.read({3, true, first.next}, [&](const LogAnswer&) { ++replies; });
-  std::this_thread::sleep_for(150ms);  // beyond the timer, while nobody runs the loop
-  rig.output.worker_ended(1, 3);
+  std::this_thread::sleep_until(Clock::now() + 2 * RankOutput::kTryAgain);  // both are due when the loop looks
   rig.io.restart();
-  rig.io.run_for(1ms);
+  while (replies == 0) rig.io.run_one_for(1s);
+  rig.io.poll();
   CHECK(replies == 1);
 }
 
