@@ -120,7 +120,7 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                    faults_.inject(m.fault, runs ? std::optional(round_.seat()->first_rank) : std::nullopt);
                  },
                  [&](const rendezvous::ReportPace& m) {
-                   if (running_round() == m.round) tell_.pace_changed(m);
+                   if (running_round() == m.round) tell_.pace_changed(m), desk_.pace_changed(m);
                  },
                  [&](const rendezvous::FailureText& m) { tell_.ending().on_report(m.text); },
                  [&](const rendezvous::TakeSeat& m) { take_seat(m.seat); },
@@ -136,7 +136,7 @@ void Agent::take_seat(const rendezvous::Seat& seat) {
   round_.take_seat(seat, contact_.coordination());
   watches_.account().begin(seat);
   tell_.events().round_formed(seat);
-  desk_.round_formed(seat.round);
+  desk_.round_formed(seat);
   dispatch(RoundFormed{seat});
 }
 

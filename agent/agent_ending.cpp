@@ -137,6 +137,7 @@ void Agent::finish(const Finish& finish) {
   if ((interrupted || outcome.cause) && !result.finished) report_lost(interrupted);
   tell_.ending().print_report(outcome, contact_.signal() != 0, [this](const std::string& report) {
     end_.result.report = report;
+    tell_.events().reported(report);
     end();
   });
 }

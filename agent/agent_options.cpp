@@ -24,7 +24,7 @@ Tell::Options tell_options(const AgentOptions& options) {
   return {{options.command.typed, options.command.program, options.logs.host, options.own_error_file,
            options.command.core_dumps, options.prints_end, options.command.argv},
           {options.command.job.run_id, options.role, options.logs.host, options.rdzv_backend,
-           std::filesystem::path(options.command.program).filename().string(), options.requeues},
+           std::filesystem::path(options.command.program).filename().string(), options.requeues, options.command.typed},
           options.log_level,
           options.event_log,
           options.state,

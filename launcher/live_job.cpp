@@ -103,6 +103,11 @@ nlohmann::json LiveJob::status() {
   return answer.is_object() ? answer : nlohmann::json();
 }
 
+nlohmann::json LiveJob::status_with_history() {
+  nlohmann::json answer = parse_json(ask(agent::kAskHistory, kStatusSeconds));
+  return answer.is_object() ? answer : status();  // an older ddprun does not know the question
+}
+
 std::string LiveJob::stacks() { return ask(agent::kAskStacks, kStacksSeconds); }
 
 agent::ActAnswer LiveJob::act(const rendezvous::Act& act) {

@@ -37,6 +37,8 @@ class LiveJob {
 
   // Answers of an agent (agent_socket.h); null or empty: the job has ended. Throws Error.
   nlohmann::json status();
+  // The same with the job's history, as far as the agent knows it.
+  nlohmann::json status_with_history();
   std::string stacks();
   agent::ActAnswer act(const rendezvous::Act& act);
   std::optional<agent::LogAnswer> log(const agent::LogRequest& request);

@@ -64,6 +64,7 @@ Desk::Desk(asio::io_context& io, DeskOptions options, Hooks hooks)
       asked_status_(io),
       asked_acts_(io, kActLimit, late_act),
       asked_output_(io, kOutputLimit, late_output),
+      history_(io, {[this] { return view_.report(); }, [this] { return page_ && page_->is_open(); }}),
       pushes_(io, options_.push, files_, push_hooks()) {
   if (options_.metrics || options_.push.otlp) {
     measures_.emplace();
@@ -126,15 +127,18 @@ std::optional<std::uint16_t> Desk::http_port() const { return http_ ? std::optio
 
 void Desk::start_page() {
   if (!options_.metrics || !options_.metrics->page) return;
-  page_.emplace(io_, *http_,
+  page_.emplace(io_, *http_, history_,
                 [this](bool lines, const TakeStatus& take) { ask_for_status(lines && options_.metrics->token, take); });
   page_->start();
 }
 
 void Desk::on_request(const AgentSocket::Request& request, const AgentSocket::Reply& reply) {
   if (request.line == kAskStacks) return ask_for_stacks(reply);
-  if (request.line == kAskStatus)
-    return ask_for_status(/*lines=*/true, [reply](const nlohmann::json& status) { reply(one_line(status)); });
+  if (request.line == kAskStatus || request.line == kAskHistory)
+    return ask_for_status(/*lines=*/true, [this, reply, all = request.line == kAskHistory](nlohmann::json status) {
+      if (all) status["history"] = to_json(history_.history());
+      reply(one_line(status));
+    });
   if (request.line.starts_with(kAskAct)) return ask_for_act(request, reply);
   if (const auto log = parse_log_request(request.line)) return ask_for_output(*log, reply);
   reply("");
@@ -197,6 +201,7 @@ void Desk::add_self(StatusAnswer& answer) const {
   answer.program = options_.program;
   answer.host = options_.push.host;
   answer.run_time = Clock::now() - started_;
+  answer.last_failure = history_.last_failure();
 }
 
 // Whether it lives and is ready says nothing of the job, and who checks that has no token.
@@ -251,8 +256,15 @@ void Desk::waits_for_round(TimePoint now) {
   if (measures_) measures_->waits_for_round(now);
 }
 
-void Desk::round_formed(int round) {
-  if (page_) page_->round_formed(round);
+void Desk::round_formed(const rendezvous::Seat& seat) {
+  history_.round_formed(seat);
+  if (page_) page_->round_formed();
+}
+
+void Desk::pace_changed(const rendezvous::ReportPace& report) {
+  using Kind = rendezvous::PaceChange::Kind;
+  if (report.change.kind == Kind::straggler || report.change.kind == Kind::all_slower)
+    history_.straggler_found(in_words(report.change, report.host));
 }
 
 void Desk::workers_start(TimePoint now) {
@@ -262,6 +274,7 @@ void Desk::workers_start(TimePoint now) {
 
 void Desk::workers_run(TimePoint now) {
   workers_run_since_ = now;
+  history_.workers_run();
   if (measures_) measures_->workers_run(now);
 }
 
@@ -283,10 +296,11 @@ void Desk::time_spent(const rendezvous::RoundSpent& spent) {
 
 void Desk::round_ended(const rendezvous::EndRound& end, bool ours) {
   if (measures_ && ours) measures_->round_ended(cause_of(end), Clock::now());
-  if (page_) page_->round_ended(end);
+  history_.round_ended(end);
 }
 
 void Desk::job_ended(const rendezvous::Outcome& outcome) {
+  history_.job_ended();
   if (page_) page_->job_ended(outcome);
 }
 

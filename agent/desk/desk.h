@@ -13,6 +13,7 @@
 #include <asio/io_context.hpp>
 #include <nlohmann/json_fwd.hpp>
 
+#include "agent/desk/history_keeper.h"
 #include "agent/desk/job_page.h"
 #include "agent/desk/job_pushes.h"
 #include "agent/desk/last_output.h"
@@ -80,7 +81,8 @@ class Desk {
 
   // What happens on this node, for those who read of it.
   void waits_for_round(TimePoint now);
-  void round_formed(int round);
+  void round_formed(const rendezvous::Seat& seat);
+  void pace_changed(const rendezvous::ReportPace& report);
   void workers_start(TimePoint now);
   void workers_run(TimePoint now);  // all of them
   void looked(const std::map<int, WorkerSight>& seen);
@@ -125,6 +127,7 @@ class Desk {
   AskedOnce<ActAnswer> asked_acts_;
   AskedOnce<rendezvous::AnswerOfRank> asked_output_;
   std::optional<HttpServer> http_;
+  HistoryKeeper history_;
   std::optional<JobPage> page_;
   std::vector<TakeMetrics> want_metrics_;  // wait for the coordinator's answer
   std::optional<JobMeasures> measures_;    // for metrics that somebody reads

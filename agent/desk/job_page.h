@@ -1,5 +1,5 @@
-// --page: the job's page for browsers, at / of the metrics' port. Its history is kept for as long as the job runs; the
-// coordinator is asked for the job's status once a second while a page is open, and every ten seconds otherwise.
+// --page: the job's page for browsers, at / of the metrics' port. The coordinator is asked for the job's status once a
+// second while a page is open, and otherwise every ten seconds and when a round is formed.
 //
 // For the thread of the io_context.
 #pragma once
@@ -11,8 +11,8 @@
 #include <asio/steady_timer.hpp>
 #include <nlohmann/json_fwd.hpp>
 
+#include "agent/desk/history_keeper.h"
 #include "agent/http/http_server.h"
-#include "agent/status/job_history.h"
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/control_message.h"
 #include "rendezvous/coordination/round.h"
@@ -26,14 +26,14 @@ class JobPage {
  public:
   // Calls back with the job's status as JSON, now or later. `lines`: with the last lines of the workers' output.
   using AskStatus = std::function<void(bool lines, const std::function<void(const nlohmann::json&)>&)>;
-  // `server` answers the browsers, and must outlive it.
-  JobPage(asio::io_context& io, HttpServer& server, AskStatus ask_status);
+  // `server` answers the browsers; it and `history` must outlive it.
+  JobPage(asio::io_context& io, HttpServer& server, HistoryKeeper& history, AskStatus ask_status);
 
   void start();
   // A page was opened: it gets the whole history with the next look, which is now.
   void open(const HttpServer::Answer& answer);
-  void round_formed(int round);
-  void round_ended(const rendezvous::EndRound& end);
+  bool is_open() const { return server_.streams() > 0 || !openers_.empty(); }
+  void round_formed();
   void job_ended(const rendezvous::Outcome& outcome);  // the last that pages are told
 
  private:
@@ -41,14 +41,14 @@ class JobPage {
   void tell(const nlohmann::json& answered);
 
   HttpServer& server_;
+  HistoryKeeper& history_;
   const AskStatus ask_status_;
   asio::steady_timer timer_;
-  JobHistory history_;
   std::vector<HttpServer::Answer> openers_;  // wait for their first event
   bool asked_ = false;                       // the status, and the answer has not come
   std::string key_;                          // of what was told last
-  int rounds_told_ = 0;                      // JobHistory::rounds_changed()
-  TimePoint told_at_ = {};
+  int changes_told_ = 0;                     // JobHistory::changes()
+  TimePoint told_at_ = {}, rounds_told_at_ = {};
   std::string end_;  // the event of the job's end; empty: it goes on
 };
 

@@ -194,6 +194,13 @@ std::string alike(std::string_view line) {
 
 }  // namespace
 
+std::string failure_in_words(const rendezvous::Failure& failure, bool several_nodes) {
+  std::string out = "rank " + std::to_string(failure.rank);
+  if (several_nodes && !failure.host.empty()) out += " on " + visible(failure.host);
+  out += " " + in_words(failure);
+  return failure.place.empty() ? out : out + " in " + visible(failure.place);
+}
+
 std::string headline(const rendezvous::Failure& failure, std::chrono::nanoseconds into_round) {
   return who_and_how(failure, false) +
          (failure.status.start_error ? " in round " : ", " + seconds(into_round) + " into round ") +

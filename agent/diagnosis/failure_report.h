@@ -38,6 +38,9 @@ struct FailureReport {
   bool is_shown = false;                     // its last lines are on the console already
 };
 
+// "rank 1 on n0 was killed by SIGKILL", "rank 3 hung in model.py:212"
+std::string failure_in_words(const rendezvous::Failure& failure, bool several_nodes);
+
 // "rank 2 was killed by SIGKILL, 3.2 s into round 1"
 std::string headline(const rendezvous::Failure& failure, std::chrono::nanoseconds into_round);
 // Several lines, the first one the headline, each ended by '\n'. Three at most of workers that could not begin, for all

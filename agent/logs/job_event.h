@@ -14,7 +14,9 @@ namespace ddprun::agent {
 // The same in all events of one agent.
 struct EventJob {
   std::string run_id = {}, role = "default", host = {}, rdzv_backend = "static", entry_point = {};
-  std::optional<int> requeues = {};  // in an agent's first event only
+  // In an agent's first event only:
+  std::optional<int> requeues = {};
+  std::string command = {};  // the program with its arguments, as typed
 };
 
 struct EventWorker {

@@ -29,6 +29,7 @@ std::vector<AgentAddress> listening_agents(const std::string& table);
 // What may be asked: a line.
 constexpr const char* kAskStacks = "stacks";
 constexpr const char* kAskStatus = "status";
+constexpr const char* kAskHistory = "status with history";
 
 class AgentSocket {
  public:

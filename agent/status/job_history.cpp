@@ -1,7 +1,12 @@
 #include "agent/status/job_history.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <utility>
+
+#include "agent/status/job_condition.h"
+#include "rendezvous/coordination/time_account.h"
 
 namespace ddprun::agent {
 namespace {
@@ -17,6 +22,17 @@ std::optional<double> number_at(const json& object, const char* name) {
 }
 
 json or_null(const std::optional<double>& value) { return value ? json(*value) : json(); }
+
+constexpr std::array<const char*, 6> kMarkNames = {"failure", "restart", "resize", "snapshot", "straggler", "still"};
+
+// Not what is less than a tenth of a second, nor what a standstill that went on has taken back.
+json shown_times(const std::map<std::string, double>& spent) {
+  constexpr double kShown = 0.1;
+  json out = json::object();
+  for (const auto& [kind, seconds] : spent)
+    if (seconds >= kShown) out[kind] = std::round(seconds * 10) / 10;
+  return out;
+}
 
 void add_cause(HistoryRounds& rounds, const std::string& cause, int count) {
   const bool room = rounds.causes.contains(cause) || rounds.causes.size() + 1 < JobHistory::kCausesMax;
@@ -56,12 +72,76 @@ void JobHistory::note(const json& status, UnixTime now) {
   auto restarts = restarts_in(status);
   const int number = static_cast<int>(round.value_or(0));
   const bool runs = status.value("state", "") == "running" || status.value("state", "") == "starting";
+  add_times(status);
   if (number > 0 && runs && (rounds_.empty() || rounds_.back().last < number)) {
-    if (!rounds_.empty()) round_ended(rounds_.back().last, new_cause(restarts_, restarts), now);
-    round_formed(number, now);
+    if (!rounds_.empty()) round_ended(rounds_.back().last, {.cause = new_cause(restarts_, restarts)}, now);
+    round_formed(number, static_cast<int>(number_at(status, "world_size").value_or(0)), now);
   }
   if (round) restarts_ = std::move(restarts);
-  add(sample_of(status, now));
+  note_own(status, now);
+}
+
+void JobHistory::note_own(const json& status, UnixTime now) {
+  add_marks(status, now);
+  HistorySample sample = sample_of(status, now);
+  has_pace_ |= sample.steps_per_second.has_value();
+  const bool known = status.value("state", "") != "unknown";
+  if (has_pace_ && known && !sample.steps_per_second) sample.steps_per_second = 0;  // nobody does steps
+  add(sample);
+}
+
+// What has passed since the last status belongs to the last round. Steps that turn out to be done again were done in
+// the one before.
+void JobHistory::add_times(const json& status) {
+  const auto found = status.find("time");
+  if (found == status.end() || !found->is_object()) return;
+  std::map<std::string, double> now, passed;
+  for (const rendezvous::TimeKindName& kind : rendezvous::kTimeKinds) now[kind.name] = found->value(kind.name, 0.0);
+  for (const auto& [kind, spent] : now) passed[kind] = spent - (times_.empty() ? spent : times_[kind]);
+  times_ = std::move(now);
+  if (rounds_.empty()) return;
+  const std::string useful = rendezvous::name_of(rendezvous::TimeKind::productive),
+                    lost = rendezvous::name_of(rendezvous::TimeKind::lost_work);
+  if (passed[useful] < 0 && passed[lost] > 0 && rounds_.size() > 1) {
+    std::map<std::string, double>& before = rounds_[rounds_.size() - 2].spent;
+    const double moved = std::min(passed[lost], before[useful]);
+    before[useful] -= moved, before[lost] += moved;
+    passed[useful] += moved, passed[lost] -= moved;
+    ++changes_;
+  }
+  for (const auto& [kind, spent] : passed)
+    if (spent != 0) rounds_.back().spent[kind] += spent;
+}
+
+void JobHistory::add_marks(const json& status, UnixTime now) {
+  if (const auto snapshot = number_at(status, "snapshot_step"); snapshot && snapshot != snapshot_step_) {
+    const bool is_first_look = samples_.empty();  // the snapshot may be an old one
+    if (!is_first_look && *snapshot > snapshot_step_.value_or(-1))
+      mark(MarkKind::snapshot, "step " + std::to_string(static_cast<std::int64_t>(*snapshot)), now);
+    snapshot_step_ = snapshot;
+  }
+  const json condition = status.value("condition", json::object());
+  const bool stands_still = condition.value("kind", "") == name_of(Condition::stands_still);
+  if (stands_still && !stands_still_) mark(MarkKind::still, condition.value("why", ""), now);
+  stands_still_ = stands_still;
+}
+
+void JobHistory::mark(MarkKind kind, const std::string& text, UnixTime now) {
+  marks_.push_back({now, kind, text});
+  ++changes_;
+  if (marks_.size() <= kMarksMax) return;
+  const auto is_snapshot = [](const HistoryMark& one) { return one.kind == MarkKind::snapshot; };
+  if (std::count_if(marks_.begin(), marks_.end(), is_snapshot) < 2) {
+    marks_.erase(marks_.begin());
+    return;
+  }
+  bool goes = false;  // every second snapshot
+  std::erase_if(marks_, [&](const HistoryMark& one) { return is_snapshot(one) && (goes = !goes); });
+}
+
+const HistoryRounds* JobHistory::last_failed() const {
+  const auto last = std::find_if(rounds_.rbegin(), rounds_.rend(), [](const auto& one) { return one.failed; });
+  return last == rounds_.rend() ? nullptr : &*last;
 }
 
 // The newest one is always there; it makes way for the next one if it came too early to be kept.
@@ -78,19 +158,29 @@ void JobHistory::add(const HistorySample& sample) {
   samples_ = std::move(thinned);
 }
 
-void JobHistory::round_formed(int number, UnixTime now) {
+void JobHistory::round_formed(int number, int world_size, UnixTime now) {
   if (!rounds_.empty() && rounds_.back().last >= number) return;
   if (!rounds_.empty() && !rounds_.back().end) rounds_.back().end = now;
   rounds_.push_back({.first = number, .last = number, .start = now});
-  ++rounds_changed_;
+  ++changes_;
+  const int before = std::exchange(world_size_, world_size);
+  if (before > 0 && world_size > 0 && before != world_size)
+    mark(MarkKind::resize, "world size " + std::to_string(before) + " to " + std::to_string(world_size), now);
+  else if (number > 1)
+    mark(MarkKind::restart, "round " + std::to_string(number), now);
   merge_old_rounds();
 }
 
-void JobHistory::round_ended(int number, const std::string& cause, UnixTime now) {
+void JobHistory::round_ended(int number, const RoundEnding& ending, UnixTime now) {
   if (rounds_.empty() || rounds_.back().last != number || rounds_.back().end) return;
   rounds_.back().end = now;
-  add_cause(rounds_.back(), cause.empty() ? "not known" : cause, 1);
-  ++rounds_changed_;
+  add_cause(rounds_.back(), ending.cause.empty() ? "not known" : ending.cause, 1);
+  rounds_.back().failed = ending.failed;
+  rounds_.back().story = ending.story;
+  rounds_.back().rank = ending.rank;
+  rounds_.back().node = ending.node;
+  ++changes_;
+  if (ending.failed) mark(MarkKind::failure, ending.story, now);
 }
 
 // Neighbours of the older half become one.
@@ -103,6 +193,9 @@ void JobHistory::merge_old_rounds() {
     both.last = rounds_[i + 1].last;
     both.end = rounds_[i + 1].end;
     for (const auto& [cause, count] : rounds_[i + 1].causes) add_cause(both, cause, count);
+    for (const auto& [kind, spent] : rounds_[i + 1].spent) both.spent[kind] += spent;
+    both.failed |= rounds_[i + 1].failed;
+    both.story.clear(), both.node.clear(), both.rank.reset();
     merged.push_back(std::move(both));
   }
   merged.insert(merged.end(), rounds_.begin() + older, rounds_.end());
@@ -121,8 +214,25 @@ json to_json(const std::vector<HistoryRounds>& rounds) {
                    {"last", one.last},
                    {"start", one.start.count()},
                    {"end", one.end ? json(one.end->count()) : json()},
-                   {"causes", one.causes}});
+                   {"causes", one.causes},
+                   {"story", one.story},
+                   {"rank", one.rank ? json(*one.rank) : json()},
+                   {"node", one.node},
+                   {"spent", shown_times(one.spent)}});
   return out;
+}
+
+json to_json(const std::vector<HistoryMark>& marks) {
+  json out = json::array();
+  for (const HistoryMark& one : marks)
+    out.push_back(json::array({one.at.count(), kMarkNames.at(static_cast<std::size_t>(one.kind)), one.text}));
+  return out;
+}
+
+json to_json(const JobHistory& history) {
+  json samples = json::array();
+  for (const HistorySample& sample : history.samples()) samples.push_back(to_json(sample));
+  return {{"samples", std::move(samples)}, {"marks", to_json(history.marks())}, {"rounds", to_json(history.rounds())}};
 }
 
 }  // namespace ddprun::agent

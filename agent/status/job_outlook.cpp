@@ -37,6 +37,15 @@ int whole_percent(std::uint64_t step, std::uint64_t total) {
   return std::min(static_cast<int>(share), kPercent - 1);
 }
 
+// Of little done a tenth of a percent says more.
+std::string percent_in_words(const JobOutlook& outlook) {
+  constexpr int kTenthsBelow = 10, kTenthsInAll = 1000;
+  constexpr double kNoise = 1e-9;  // of the share
+  if (outlook.percent >= kTenthsBelow || outlook.done_share == 0) return std::to_string(outlook.percent);
+  const int tenths = static_cast<int>((outlook.done_share + kNoise) * kTenthsInAll);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
+}
+
 }  // namespace
 
 std::optional<JobOutlook> outlook_of(const StepsDone& steps) {
@@ -51,7 +60,7 @@ std::optional<JobOutlook> outlook_of(const StepsDone& steps) {
 }
 
 std::string in_words(const JobOutlook& outlook) {
-  const std::string out = std::to_string(outlook.percent) + " %";
+  const std::string out = percent_in_words(outlook) + " %";
   return outlook.seconds_left ? out + ", " + time_in_words(*outlook.seconds_left) + " left" : out;
 }
 

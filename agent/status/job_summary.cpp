@@ -66,11 +66,16 @@ Awaited awaited_nodes(const rendezvous::JobView& job) {
 }
 
 // Of the first node that has measured the round that runs.
-rendezvous::TimeAccount account_of(const rendezvous::JobView& job, const std::vector<NodeReport>& nodes) {
+rendezvous::TimeAccount account_of(const rendezvous::JobView& job, const std::vector<NodeReport>& nodes,
+                                   bool stands_still) {
   if (!job.round_age) return job.account.spent;
   const auto measured =
       std::find_if(nodes.begin(), nodes.end(), [](const NodeReport& node) { return node.spent.has_value(); });
-  return so_far(job.account, measured == nodes.end() ? rendezvous::RoundSpent{} : *measured->spent, *job.round_age);
+  if (measured == nodes.end()) return so_far(job.account, {}, *job.round_age);
+  rendezvous::TimeAccount out = so_far(job.account, *measured->spent, *job.round_age);
+  if (stands_still)
+    out.move(rendezvous::TimeKind::productive, rendezvous::TimeKind::hang, measured->spent->since_progress);
+  return out;
 }
 
 // A rank may be evaluating or saving: how long that takes is not known either.
@@ -95,14 +100,14 @@ double time_per_training(const std::vector<NodeReport>& nodes) {
   return 1;
 }
 
-std::optional<JobOutlook> outlook_of_job(const JobSummary& summary, const StatusAnswer& answer) {
+std::optional<JobOutlook> outlook_of_job(const JobSummary& summary, double pace, const StatusAnswer& answer) {
   if (!summary.step || !summary.total_steps) return {};
-  const double pace = summary.steps_per_second.value_or(0);
   return outlook_of({.step = *summary.step,
                      .total_steps = *summary.total_steps,
                      .steps_per_second = pace,
                      .time_per_training = time_per_training(answer.nodes),
-                     .stands_still = pace <= 0 || stands_still(answer, pace)});
+                     .stands_still = pace <= 0 || summary.condition.condition == Condition::stands_still ||
+                                     stands_still(answer, pace)});
 }
 
 std::optional<double> mean_loss(const std::vector<NodeReport>& nodes) {
@@ -154,12 +159,15 @@ JobSummary summary_of(const StatusAnswer& answer) {
       if (rank.snapshot_bytes > 0) out.snapshot_bytes = out.snapshot_bytes.value_or(0) + rank.snapshot_bytes;
     }
   }
-  out.outlook = outlook_of_job(out, answer);
+  out.condition = condition_of(answer.job ? &*answer.job : nullptr, answer.nodes, answer.problem);
+  out.outlook = outlook_of_job(out, out.steps_per_second.value_or(0), answer);
+  if (out.steps_per_second && without_step(answer.nodes)) out.steps_per_second = 0;
   out.loss = mean_loss(answer.nodes);
   const auto most = std::max_element(activities.begin(), activities.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most != activities.end()) out.activity = most->first;
-  if (answer.job) out.account = account_of(*answer.job, answer.nodes);
+  if (answer.job)
+    out.account = account_of(*answer.job, answer.nodes, out.condition.condition == Condition::stands_still);
   const bool gathers = answer.job && answer.job->phase == rendezvous::JobPhase::waiting;
   out.awaited = gathers ? awaited_nodes(*answer.job) : awaited_ranks(answer.nodes);
   return out;

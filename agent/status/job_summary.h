@@ -6,10 +6,20 @@
 #include <string>
 #include <vector>
 
+#include "agent/status/job_condition.h"
 #include "agent/status/job_outlook.h"
 #include "rendezvous/coordination/job_view.h"
 
 namespace ddprun::agent {
+
+// Why a round has ended that failed.
+struct LastFailure {
+  int round = 0;
+  std::optional<int> rank = {};  // empty: no rank's, as of a lost node
+  std::string node = {};         // its name; empty: not known
+  std::string text = {};         // "rank 1 on n0 was killed by SIGKILL"
+  Duration age = {};
+};
 
 // All that `ddprun status` is answered with.
 struct StatusAnswer {
@@ -20,6 +30,7 @@ struct StatusAnswer {
   std::optional<rendezvous::JobView> job = {};     // the coordinator's
   std::vector<rendezvous::NodeReport> nodes = {};  // that have answered, by group rank
   std::vector<std::string> silent = {};            // nodes of the round that have not
+  std::optional<LastFailure> last_failure = {};    // of this start of the job
 };
 
 // Whom everybody waits for.
@@ -68,9 +79,10 @@ constexpr int kStillAfterSteps = 10;
 struct JobSummary {
   // start, runs, sleeps, train, save, evaluate, end: what most ranks do; empty: no rank is known
   std::string activity = {};
-  std::optional<bool> is_silent = {};      // no rank has ever reported anything; empty: no rank is known
-  std::optional<std::uint64_t> step = {};  // that all ranks which report steps have completed
-  std::optional<double> steps_per_second = {};
+  JobCondition condition = {};
+  std::optional<bool> is_silent = {};             // no rank has ever reported anything; empty: no rank is known
+  std::optional<std::uint64_t> step = {};         // that all ranks which report steps have completed
+  std::optional<double> steps_per_second = {};    // of the last steps; 0 once one is overdue
   std::optional<std::uint64_t> total_steps = {};  // the number of the step that is to be the last one
   std::optional<JobOutlook> outlook = {};
   std::optional<double> loss = {};                  // the mean of what the ranks have reported last

@@ -78,6 +78,11 @@ void write_time(const rendezvous::TimeAccount& account, bool silent, MetricSink&
   if (!silent) to.single("ddprun_ettr_ratio", kGauge, "The share of the job's time that counts.", account.ettr());
 }
 
+void write_condition(Condition now, MetricSink& to) {
+  to.begin("ddprun_job_condition", kGauge, "1 for how the job is, as this node sees it; 0 for the others.");
+  for (const NamedCondition& one : kConditions) to.sample({{"condition", one.name}}, one.condition == now ? 1 : 0);
+}
+
 void write_job(const JobView& job, MetricSink& to) {
   write_state(job, to);
   write_nodes(job, to);
@@ -108,7 +113,8 @@ void write_node(const StatusAnswer& status, const std::vector<Labelled>& ranks, 
               })));
   const JobSummary summary = summary_of(status);
   if (summary.steps_per_second)
-    to.single("ddprun_steps_per_second", kGauge, "Pace of this node's last steps.", *summary.steps_per_second);
+    to.single("ddprun_steps_per_second", kGauge, "Pace of this node's last steps; 0 once one is overdue.",
+              *summary.steps_per_second);
   if (summary.loss)
     to.single("ddprun_loss", kGauge, "Mean of the last training losses that ranks of this node have reported.",
               *summary.loss);
@@ -212,8 +218,9 @@ void write_measures(const JobMeasures& measures, MetricSink& to) {
 void write_metrics(const MetricsValues& values, MetricSink& to) {
   write_agent(values, to);
   if (values.status.job) write_job(*values.status.job, to);
-  if (const JobSummary summary = summary_of(values.status); summary.account)
-    write_time(*summary.account, summary.is_silent.value_or(false), to);
+  const JobSummary summary = summary_of(values.status);
+  if (values.status.job) write_condition(summary.condition.condition, to);
+  if (summary.account) write_time(*summary.account, summary.is_silent.value_or(false), to);
   const std::vector<Labelled> ranks = labelled_ranks(values.status);
   write_node(values.status, ranks, to);
   write_ranks(ranks, to);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/status/status_json.h"
 #include "rendezvous/base/json_text.h"
 
 namespace ddprun::agent {
@@ -33,7 +34,7 @@ json most_important(const json& ranks, const std::set<int>& named) {
   for (const json& rank : ranks) all.push_back(&rank);
   const auto order = [&](const json* rank) {
     const int number = rank->value("rank", 0);
-    return std::pair(!named.contains(number) && !rank->value("stopped", false), number);
+    return std::pair(!named.contains(number) && rank->value("trouble", "").empty(), number);
   };
   std::sort(all.begin(), all.end(), [&](const json* a, const json* b) { return order(a) < order(b); });
   all.resize(kPageRanksMax);
@@ -41,6 +42,29 @@ json most_important(const json& ranks, const std::set<int>& named) {
             [](const json* a, const json* b) { return a->value("rank", 0) < b->value("rank", 0); });
   json out = json::array();
   for (const json* rank : all) out.push_back(*rank);
+  return out;
+}
+
+char strip_code(const json& rank) {
+  const std::string trouble = rank.value("trouble", ""), activity = rank.value("activity", "");
+  if (trouble.starts_with("slow")) return 's';
+  if (trouble == "holds up") return 'h';
+  if (!trouble.empty()) return 'x';
+  if (activity == "wait") return 'w';
+  if (activity == "save") return 'v';
+  if (activity == "evaluate" || activity == "start") return 'e';
+  return activity == "ended" ? '-' : '.';
+}
+
+json strip_of(const json& ranks) {
+  json out = json::array();
+  for (const json& rank : ranks) {
+    const json node = rank.value("group_rank", json());
+    if (out.empty() || out.back()["group_rank"] != node)
+      out.push_back(
+          {{"node", rank.value("node", "")}, {"group_rank", node}, {"first", rank.value("rank", 0)}, {"codes", ""}});
+    out.back()["codes"].get_ref<std::string&>() += strip_code(rank);
+  }
   return out;
 }
 
@@ -54,6 +78,7 @@ json page_status(json status) {
   for (const char* phase : kPagePhases)
     if (json slowest = slowest_in(ranks, phase); !slowest.is_null()) status["slowest"].push_back(std::move(slowest));
   if (ranks.size() <= kPageRanksMax) return status;
+  status["strip"] = strip_of(ranks);
   std::set<int> named;
   const json awaited = status.value("waits_for", json::object());
   for (const json& rank : awaited.value("ranks", json::array())) named.insert(rank.get<int>());
@@ -71,6 +96,8 @@ std::string page_key(json status) {
     awaited->erase("text");
   if (const auto progress = status.find("progress"); progress != status.end() && progress->is_object())
     progress->erase("seconds_left");
+  if (const auto failure = status.find("last_failure"); failure != status.end() && failure->is_object())
+    failure->erase("age_seconds");
   const auto without_age = [](json& of) {
     if (const auto line = of.find("last_output"); line != of.end() && line->is_object()) line->erase("age_seconds");
   };
@@ -83,18 +110,21 @@ std::string page_key(json status) {
 }
 
 std::string whole_event(const json& status, const JobHistory& history, UnixTime now) {
-  json samples = json::array();
-  for (const HistorySample& sample : history.samples()) samples.push_back(to_json(sample));
-  return server_sent("whole", json_text(json{{"now", now.count()},
-                                             {"status", status},
-                                             {"samples", std::move(samples)},
-                                             {"rounds", to_json(history.rounds())}}));
+  json out = to_json(history);
+  out["now"] = now.count();
+  out["status"] = status;
+  return server_sent("whole", json_text(out));
 }
 
 std::string change_event(const json& status, const JobHistory& history, UnixTime now, bool rounds) {
   json out{{"now", now.count()}, {"status", status}, {"sample", to_json(sample_of(status, now))}};
   if (rounds) out["rounds"] = to_json(history.rounds());
+  if (rounds) out["marks"] = to_json(history.marks());
   return server_sent("change", json_text(out));
+}
+
+std::string ended_event(const std::string& text, const JobCondition& condition) {
+  return server_sent("ended", json_text(json{{"text", text}, {"condition", to_json(condition)}}));
 }
 
 std::string server_sent(const std::string& name, const std::string& text) {

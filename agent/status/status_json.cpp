@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace ddprun::agent {
 namespace {
@@ -49,8 +50,9 @@ json own_output_of(const RankView& rank, const NodeReport& node) {
   return own == node.last_lines.end() ? json() : json_of(*own);
 }
 
-json json_of(const RankView& rank, const NodeReport& node) {
+json json_of(const RankView& rank, const NodeReport& node, const std::string& trouble) {
   return {{"rank", rank.rank},
+          {"trouble", trouble},
           {"node", node.name},
           {"group_rank", node.group_rank},
           {"activity", activity_of(rank)},
@@ -97,6 +99,14 @@ json json_of(const JobOutlook& outlook) {
           {"percent", outlook.percent},
           {"seconds_left", outlook.seconds_left ? json(std::ceil(*outlook.seconds_left)) : json()},
           {"text", in_words(outlook)}};
+}
+
+json json_of(const LastFailure& failure) {
+  return {{"round", failure.round},
+          {"rank", or_null(failure.rank)},
+          {"node", failure.node},
+          {"text", failure.text},
+          {"age_seconds", seconds(failure.age)}};
 }
 
 json restarts_of(const JobView& job) {
@@ -150,6 +160,14 @@ void add_job(const JobView& job, json& out) {
 
 }  // namespace
 
+json to_json(const JobCondition& condition) {
+  return {{"kind", name_of(condition.condition)},
+          {"level", name_of(level_of(condition.condition))},
+          {"seconds", condition.since ? json(seconds(*condition.since)) : json()},
+          {"why", condition.why},
+          {"text", in_words(condition)}};
+}
+
 json to_json(const StatusAnswer& answer) {
   json out{{"run_id", answer.run_id},      {"program", answer.program},
            {"answered_by", answer.host},   {"run_seconds", seconds(answer.run_time)},
@@ -157,6 +175,8 @@ json to_json(const StatusAnswer& answer) {
            {"silent_nodes", answer.silent}};
   if (answer.job) add_job(*answer.job, out);
   const JobSummary summary = summary_of(answer);
+  out["condition"] = to_json(summary.condition);
+  out["last_failure"] = answer.last_failure ? json_of(*answer.last_failure) : json();
   out["activity"] = summary.activity;
   out["step"] = or_null(summary.step);
   out["steps_per_second"] = or_null(summary.steps_per_second);
@@ -170,11 +190,16 @@ json to_json(const StatusAnswer& answer) {
   out["waits_for"] = {
       {"ranks", summary.awaited.ranks}, {"nodes", summary.awaited.nodes}, {"text", summary.awaited.text}};
   out["time"] = summary.account ? time_of(*summary.account, summary.is_silent.value_or(false)) : json();
+  const std::set<int> hold_up(summary.awaited.ranks.begin(), summary.awaited.ranks.end());
   out["ranks"] = json::array();
   for (const rendezvous::NodeReport& node : answer.nodes)
     if (node.declined_fault != 0) out["declined_faults"].push_back(node.declined_fault);
   for (const rendezvous::NodeReport& node : answer.nodes)
-    for (const RankView& rank : node.ranks) out["ranks"].push_back(json_of(rank, node));
+    for (const RankView& rank : node.ranks)
+      out["ranks"].push_back(
+          json_of(rank, node,
+                  trouble_of(rank, answer.job ? answer.job->slow : std::vector<rendezvous::SlowRank>(),
+                             hold_up.contains(rank.rank))));
   return out;
 }
 

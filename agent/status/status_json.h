@@ -7,5 +7,6 @@
 namespace ddprun::agent {
 
 nlohmann::json to_json(const StatusAnswer& answer);
+nlohmann::json to_json(const JobCondition& condition);
 
 }  // namespace ddprun::agent

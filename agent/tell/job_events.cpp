@@ -40,6 +40,8 @@ const char* state_of(rendezvous::PaceChange::Kind kind) {
   return "ALL_NORMAL";
 }
 
+constexpr std::size_t kStacksMax = 16 << 10;  // bytes, of a worker
+
 std::string ratio_text(int percent) {
   char out[32];
   std::snprintf(out, sizeof out, "%.2f", percent / 100.0);
@@ -89,7 +91,10 @@ JobEvent JobEvents::event_of(int local_rank, const std::string& state) const {
 }
 
 void JobEvents::write(JobEvent event) {
-  if (std::exchange(first_, false)) event.requeues = job_.requeues;
+  if (std::exchange(first_, false)) {
+    event.requeues = job_.requeues;
+    if (!job_.command.empty()) event.more.emplace_back("command", job_.command);
+  }
   log_.write(event);
 }
 
@@ -147,7 +152,21 @@ void JobEvents::timer_expired(int local_rank, const ExpiredTimer& timer) {
   write(expired);
 }
 
-// torchrun has no such events, nor the next one.
+// torchrun has none of the events that follow here.
+void JobEvents::stacks_taken(int local_rank, const std::string& stacks) {
+  if (!log_.on() || !seat_) return;
+  JobEvent taken = event("STACKS");
+  taken.more = {{"rank", std::to_string(seat_->first_rank + local_rank)}, {"stacks", stacks.substr(0, kStacksMax)}};
+  write(taken);
+}
+
+void JobEvents::reported(const std::string& report) {
+  if (!log_.on() || report.empty()) return;
+  JobEvent told = event("REPORT");
+  told.more = {{"text", report}};
+  write(told);
+}
+
 void JobEvents::pace_changed(const rendezvous::ReportPace& report) {
   if (!log_.on()) return;
   const rendezvous::PaceChange& change = report.change;
@@ -172,7 +191,6 @@ void JobEvents::act_carried_out(const rendezvous::ReportAct& report) {
   write(act);
 }
 
-// torchrun has no such event.
 void JobEvents::measured(const Metric& metric) {
   if (!log_.on()) return;
   JobEvent changed = event("METRIC");
@@ -184,7 +202,6 @@ void JobEvents::measured(const Metric& metric) {
   write(changed);
 }
 
-// Nor this one.
 void JobEvents::progressed(const JobProgress& progress) {
   if (!log_.on()) return;
   JobEvent out = event("PROGRESS");

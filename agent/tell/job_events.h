@@ -39,6 +39,10 @@ class JobEvents {
   void progressed(const JobProgress& progress);
   bool on() const { return log_.on(); }
   void timer_expired(int local_rank, const ExpiredTimer& timer);
+  // Of a worker that hangs, in several lines.
+  void stacks_taken(int local_rank, const std::string& stacks);
+  // Of the failure that has ended the job, as it was printed.
+  void reported(const std::string& report);
   void finished(const rendezvous::Outcome& outcome, const std::optional<rendezvous::RoundSpent>& spent = {});
 
  private:

@@ -65,6 +65,8 @@ void Tell::round_ended(const rendezvous::EndRound& end, const std::optional<rend
 }
 
 void Tell::keep_stacks(const std::vector<int>& local_ranks, const std::vector<ProcessStacks>& stacks) {
+  for (std::size_t i = 0; i < local_ranks.size() && i < stacks.size(); ++i)
+    events_.stacks_taken(local_ranks[i], to_text(stacks[i]));
   if (!layout_.keeps_logs()) return;
   for (std::size_t i = 0; i < local_ranks.size() && i < stacks.size(); ++i) {
     const auto file = workers_.records().at(local_ranks[i]).folder / "stacks.txt";

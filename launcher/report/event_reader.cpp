@@ -101,6 +101,7 @@ LoggedEvent event_of(const json& line) {
                   .state = text_of(metadata, "state")};
   out.round = static_cast<int>(number_of(metadata, "round", INT32_MAX));
   out.group_rank = small_number(metadata, "group_rank");
+  out.rank = small_number(metadata, "global_rank");
   out.nodes = small_number(metadata, "group_world_size").value_or(0);
   if (const auto error = metadata.find("raw_error"); error != metadata.end() && error->is_string())
     out.error = error->get<std::string>();

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdlib>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace ddprun::launcher {
@@ -21,7 +23,8 @@ struct ToldRound {
   std::optional<milliseconds> started = {}, ended = {}, workers_gone = {};
   std::string failure_class = {}, reason = {};
   std::optional<int> failed_rank = {};
-  int teller = INT_MAX;  // the group rank
+  std::map<int, std::pair<std::string, std::string>> failures = {};  // by rank: its host, and how it ended
+  int teller = INT_MAX;                                              // the group rank
   std::optional<LoggedEvent> times = {};
 };
 
@@ -65,9 +68,19 @@ void note_end(ToldRound& round, const LoggedEvent& event) {
     round.failed_rank = static_cast<int>(*rank);
 }
 
+// The first line says how it ended; an error file's text has more.
+void note_failure(ToldRound& round, const LoggedEvent& event) {
+  constexpr std::size_t kHowMax = 160;
+  if (!event.rank) return;
+  std::string how = event.error.substr(0, event.error.find('\n')).substr(0, kHowMax);
+  if (!how.empty() && !how.starts_with("was ") && !how.starts_with("exited ")) how = "failed: " + how;
+  round.failures.try_emplace(*event.rank, text_of(event, "hostname"), how);
+}
+
 void note_job_end(ToldRound& round, const LoggedEvent& event) {
   round.reason = event.error.empty() ? "all workers succeeded" : event.error;
   round.failure_class = text_of(event, "failure_class");
+  if (event.error.starts_with("rank ")) round.failed_rank = std::atoi(event.error.c_str() + 5);
 }
 
 void note_times(ToldRound& round, const LoggedEvent& event) {
@@ -85,6 +98,7 @@ void note(ToldStart& start, const LoggedEvent& event) {
   ToldRound& round = found->second;
   if (event.of_worker && event.state == "START") round.started = event.at;
   if (event.of_worker && event.state != "START") round.workers_gone = event.at;
+  if (event.of_worker && event.state == "FAILED") note_failure(round, event);
   if (event.state == "ROUND_ENDED") note_end(round, event);
   if (is_end(event) && !round.ended) note_job_end(round, event);
   if (event.state == "ROUND_ENDED" || is_end(event)) note_times(round, event);
@@ -178,6 +192,9 @@ class Folder {
                       .failure_class = told.failure_class,
                       .failed_rank = told.failed_rank,
                       .reason = told.reason};
+    if (const auto failure = told.failures.find(told.failed_rank.value_or(-1)); failure != told.failures.end())
+      std::tie(out.host, out.how) = failure->second;
+    if (told.failure_class == "hang") out.how = "hung";
     lose_from_earlier(told);
     out.spent = times_of(told, ended - formed);
     const bool by_job = last && !told.ended;
@@ -223,6 +240,29 @@ void add_progress(const std::vector<LoggedEvent>& events, JobReport& out) {
   }
 }
 
+std::string straggler_in_words(const LoggedEvent& event) {
+  return "rank " + text_of(event, "slow_rank") + (text_of(event, "phase") == "load" ? " loads " : " computes ") +
+         text_of(event, "ratio") + "x slower than the median";
+}
+
+// What is told of a job besides its rounds.
+void add_facts(const std::vector<LoggedEvent>& events, JobReport& out) {
+  for (const LoggedEvent& event : events) {
+    if (event.run_id != out.run_id) continue;
+    if (const std::string command = text_of(event, "command"); !command.empty()) {
+      if (out.command.empty()) out.host = text_of(event, "hostname");
+      out.command = command;
+      out.failure.clear();  // of an earlier start
+    }
+    const bool in_last_round = !out.rounds.empty() && event.round == out.rounds.back().number;
+    if (event.of_worker && in_last_round && event.rank) out.ranks = std::max(out.ranks, *event.rank + 1);
+    if (event.state == "STRAGGLER") out.stragglers.push_back({event.at, straggler_in_words(event)});
+    if (event.state == "REPORT") out.failure = text_of(event, "text");
+    if (event.state == "STACKS" && in_last_round)
+      out.stacks.push_back({static_cast<int>(event.number("rank").value_or(0)), text_of(event, "stacks")});
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> jobs_of(const std::vector<LoggedEvent>& events) {
@@ -244,6 +284,7 @@ std::optional<JobReport> report_of(const std::vector<LoggedEvent>& events, const
   Folder folder(out);
   for (const ToldStart& start : starts) folder.add(start);
   add_progress(events, out);
+  add_facts(events, out);
   return out;
 }
 

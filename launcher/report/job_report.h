@@ -23,6 +23,8 @@ struct ReportedRound {
   std::string failure_class = {};
   std::optional<int> failed_rank = {};
   std::string reason = {};  // why it ended, or why the job did; empty: that is not known
+  std::string host = {};    // of the worker that failed
+  std::string how = {};     // it did: "was killed by SIGKILL"; empty: not known
   // Until the next round was formed.
   rendezvous::TimeAccount spent = {};
   // What its end has cost: work that was lost, a hang, the stop, the wait, and the next round's start and restore.
@@ -36,8 +38,22 @@ struct ReportedProgress {
   std::optional<double> steps_per_second = {}, loss = {};
 };
 
+// Of a STRAGGLER event, in words.
+struct ReportedStraggler {
+  std::chrono::milliseconds at{};  // since 1970
+  std::string text = {};
+};
+
+// Of a worker that hung.
+struct ReportedStacks {
+  int rank = 0;
+  std::string text = {};  // several lines
+};
+
 struct JobReport {
   std::string run_id;
+  std::string command = {}, host = {};  // the program with its arguments, and the first node; empty: not known
+  int ranks = 0;                        // of the last round
   int starts = 0;
   std::chrono::milliseconds began{}, last{};  // the first start's begin, and the last event
   bool ended = false;                         // false: it still runs, or its end was not written
@@ -46,6 +62,9 @@ struct JobReport {
   rendezvous::TimeAccount spent = {};
   std::vector<ReportedRound> rounds = {};
   std::vector<ReportedProgress> progress = {};
+  std::vector<ReportedStraggler> stragglers = {};
+  std::string failure = {};                         // as the last start has told it at its end; several lines
+  std::vector<ReportedStacks> stacks = {};          // taken in its last round
   std::optional<std::uint64_t> snapshot_step = {};  // of the last snapshot that is known
   int snapshot_round = 0;                           // in which it was reported
   std::string snapshot_file = {};                   // of the job's description; empty: not known, or not there

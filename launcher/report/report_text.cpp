@@ -1,10 +1,13 @@
 #include "launcher/report/report_text.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
+#include <ctime>
 
 #include <nlohmann/json.hpp>
 
+#include "rendezvous/base/duration_text.h"
 #include "rendezvous/base/json_text.h"
 #include "rendezvous/base/spelling.h"
 
@@ -15,7 +18,8 @@ using rendezvous::TimeAccount;
 using rendezvous::TimeKindName;
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kPageSamplesMax = 1000;
+constexpr std::size_t kPageSamplesMax = 1000, kPageMarksMax = 100;
+constexpr std::size_t kPageFailureMax = 64 << 10;  // bytes
 
 double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -52,6 +56,11 @@ std::string cause_of(const ReportedRound& round) {
   return round.failure_class + (round.failed_rank ? " of rank " + std::to_string(*round.failed_rank) : "");
 }
 
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
 Json spent_in(const TimeAccount& spent) {
   Json out = Json::object();
   for (const TimeKindName& one : rendezvous::kTimeKinds) out[one.name] = seconds(spent[one.kind]);
@@ -75,6 +84,22 @@ std::string page_cause(const ReportedRound& round) {
   return !round.failure_class.empty() ? round.failure_class : round.reason.empty() ? "not known" : round.reason;
 }
 
+// "rank 1 on n0 was killed by SIGKILL"
+std::string story_of(const ReportedRound& round) {
+  if (!round.failed_rank) return round.reason;
+  const std::string where = round.nodes > 1 && !round.host.empty() ? " on " + visible(round.host) : "";
+  const std::string how = round.how.empty() ? "failed (" + round.failure_class + ")" : visible(round.how);
+  return "rank " + std::to_string(*round.failed_rank) + where + " " + how;
+}
+
+// Without what is less than a tenth of a second.
+Json shown_times(const TimeAccount& spent) {
+  Json out = Json::object();
+  for (const TimeKindName& one : rendezvous::kTimeKinds)
+    if (const double time = seconds(spent[one.kind]); time >= 0.1) out[one.name] = time;
+  return out;
+}
+
 Json page_rounds(const JobReport& report) {
   Json out = Json::array();
   for (const ReportedRound& round : report.rounds)
@@ -82,13 +107,75 @@ Json page_rounds(const JobReport& report) {
                    {"last", round.number},
                    {"start", round.formed.count()},
                    {"end", round.ended.count()},
-                   {"causes", {{page_cause(round), 1}}}});
+                   {"causes", {{page_cause(round), 1}}},
+                   {"story", story_of(round)},
+                   {"rank", or_null(round.failed_rank)},
+                   {"node", round.host},
+                   {"spent", shown_times(round.spent)}});
   return out;
 }
 
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
+Json page_marks(const JobReport& report) {
+  Json out = Json::array();
+  const ReportedRound* before = nullptr;
+  for (const ReportedRound& round : report.rounds) {
+    if (before && before->nodes != round.nodes)
+      out.push_back({round.formed.count(), "resize",
+                     std::to_string(before->nodes) + " to " + std::to_string(round.nodes) + " nodes"});
+    else if (before)
+      out.push_back({round.formed.count(), "restart", "round " + std::to_string(round.number)});
+    if (!round.failure_class.empty()) out.push_back({round.ended.count(), "failure", story_of(round)});
+    before = &round;
+  }
+  for (const ReportedStraggler& one : report.stragglers)
+    out.push_back({one.at.count(), "straggler", visible(one.text)});
+  std::stable_sort(out.begin(), out.end(), [](const Json& a, const Json& b) { return a[0] < b[0]; });
+  if (out.size() > kPageMarksMax) out.erase(out.begin(), out.end() - kPageMarksMax);
+  return out;
+}
+
+// How the job is, as status tells it (agent/status/job_condition.h).
+Json page_condition(const JobReport& report) {
+  const auto condition = [](const char* kind, const char* level, const std::string& why, const std::string& text) {
+    return Json{{"kind", kind}, {"level", level}, {"seconds", nullptr}, {"why", why}, {"text", text}};
+  };
+  if (!report.ended) return condition("unknown", "attention", "", "its end is not in the file");
+  if (!report.succeeded) return condition("failed", "bad", visible(report.error), "failed: " + visible(report.error));
+  return condition("ended", "over", "", "ended well after " + duration_text(seconds(report.last - report.began)));
+}
+
+// The failure's block: what was printed, and the stacks of those that hung.
+std::string failure_of(const JobReport& report) {
+  if (report.succeeded) return {};
+  std::string out = report.failure;
+  for (const ReportedStacks& one : report.stacks) {
+    if (out.size() + one.text.size() > kPageFailureMax) break;
+    out += (out.empty() ? "" : "\n") + ("rank " + std::to_string(one.rank)) + " was here:\n" + one.text;
+  }
+  return visible_lines(out);
+}
+
+Json page_report(const JobReport& report) {
+  return {{"command", report.command},    {"host", report.host},   {"began", report.began.count()},
+          {"ended", report.last.count()}, {"ranks", report.ranks}, {"failure", failure_of(report)}};
+}
+
+std::string local_time(std::chrono::milliseconds at) {
+  const std::time_t whole = std::chrono::floor<std::chrono::seconds>(at).count();
+  std::tm parts{};
+  localtime_r(&whole, &parts);
+  char out[32];
+  std::strftime(out, sizeof out, "%F %T", &parts);
+  return out;
+}
+
+// "train.py --lr 0.1 on n0, 4 ranks, from 2026-01-01 10:00:00 to 2026-01-01 13:12:00"; empty: an older ddprun's events
+// do not tell it.
+std::string what_ran(const JobReport& report) {
+  if (report.command.empty()) return {};
+  return visible(report.command) + " on " + visible(report.host) + ", " +
+         count_of(static_cast<std::size_t>(report.ranks), "rank") + ", from " + local_time(report.began) + " to " +
+         local_time(report.last) + "\n";
 }
 
 // Evenly thinned, with the last one.
@@ -107,9 +194,11 @@ Json page_samples(const std::vector<ReportedProgress>& progress) {
 
 std::string to_text(const JobReport& report) {
   const double all = seconds(report.spent.total());
-  std::string out =
-      "job " + visible(report.run_id) + ": " + count_of(static_cast<std::size_t>(report.starts), "start") + ", " +
-      count_of(report.rounds.size(), "round") + "; " + state_of(report) + "\n" + newest_snapshot(report) + "\n";
+  std::string out = "job " + visible(report.run_id) + ": " +
+                    count_of(static_cast<std::size_t>(report.starts), "start") + ", " +
+                    count_of(report.rounds.size(), "round") + "; " + state_of(report) + "\n" + what_ran(report);
+  if (const std::string failure = failure_of(report); !failure.empty()) out += "\n" + failure + "\n";
+  out += newest_snapshot(report) + "\n";
   for (const TimeKindName& one : rendezvous::kTimeKinds) {
     const double spent = seconds(report.spent[one.kind]);
     out += format("%-10s %12.1f s %6.2f %%  %s\n", one.name, spent, all > 0 ? 100 * spent / all : 0, one.words);
@@ -154,10 +243,13 @@ std::string to_page_data(const JobReport& report) {
     status["loss"] = or_null(report.progress.back().loss);
   }
   status["snapshot_step"] = or_null(report.snapshot_step);
+  status["condition"] = page_condition(report);
+  status["report"] = page_report(report);
   const Json out{{"now", report.last.count()},
                  {"status", std::move(status)},
                  {"samples", page_samples(report.progress)},
-                 {"rounds", page_rounds(report)}};
+                 {"rounds", page_rounds(report)},
+                 {"marks", page_marks(report)}};
   return json_text(out);
 }
 

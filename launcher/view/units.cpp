@@ -17,21 +17,6 @@ Parts parts(double seconds, double unit, double below) {
 
 }  // namespace
 
-std::string duration_text(double seconds) {
-  if (seconds < kTenSeconds) return formatted("%.1f s", seconds);
-  if (seconds < kMinute) return formatted("%.0f s", seconds);
-  if (seconds < kHour) {
-    const auto [minutes, rest] = parts(seconds, kMinute, 1);
-    return formatted("%ld min %ld s", minutes, rest);
-  }
-  if (seconds < kDay) {
-    const auto [hours, rest] = parts(seconds, kHour, kMinute);
-    return formatted("%ld h %ld min", hours, rest);
-  }
-  const auto [days, rest] = parts(seconds, kDay, kHour);
-  return formatted("%ld d %ld h", days, rest);
-}
-
 std::string short_duration_text(double seconds) {
   if (seconds < kTenSeconds) return formatted("%.1fs", seconds);
   if (seconds < kMinute) return formatted("%.0fs", seconds);

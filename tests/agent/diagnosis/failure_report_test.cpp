@@ -140,6 +140,16 @@ TEST_CASE("a thousand ranks that failed in consequence fill a few lines, not a s
   CHECK(to_text(report).size() < 2000);
 }
 
+TEST_CASE("a failure in a few words says who, where there are several nodes, how, and where it hung") {
+  Failure failure{.rank = 5, .status = {.signal = SIGKILL}, .host = "n1"};
+  CHECK(failure_in_words(failure, true) == "rank 5 on n1 was killed by SIGKILL");
+  CHECK(failure_in_words(failure, false) == "rank 5 was killed by SIGKILL");
+  failure.status = {.hung = true};
+  failure.how = "has computed for 9 s";
+  failure.place = "model.py:212";
+  CHECK(failure_in_words(failure, false) == "rank 5 hung in model.py:212");
+}
+
 TEST_CASE("a restart is told in one line that says who failed, how and how late", "[failure_report]") {
   CHECK(headline({2, 0, 1, 5, {.signal = SIGKILL}}, 3210ms) ==
         "rank 5 (local rank 1) was killed by SIGKILL, 3.2 s into round 2");

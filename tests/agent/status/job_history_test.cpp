@@ -48,26 +48,87 @@ TEST_CASE("samples are thinned evenly, however long a job runs", "[page][waits]"
 
 TEST_CASE("rounds come from the agent's events, or from the status of a round that it has not seen", "[page]") {
   JobHistory history;
-  history.round_formed(1, 1s);
+  history.round_formed(1, 4, 1s);
   history.note(status_of(1, 3), 2s);
-  history.round_ended(1, "hang", 3s);
-  history.round_ended(1, "crash", 4s);  // said twice
-  history.round_formed(2, 5s);
+  history.round_ended(1, {.cause = "hang", .failed = true, .story = "rank 3 hung", .rank = 3, .node = "n1"}, 3s);
+  history.round_ended(1, {.cause = "crash"}, 4s);  // said twice
+  history.round_formed(2, 4, 5s);
   history.note(status_of(4, 3, /*crashes=*/1), 6s);
   const auto& rounds = history.rounds();
   REQUIRE(rounds.size() == 3);
-  CHECK(rounds[0] == HistoryRounds{1, 1, 1s, 3s, {{"hang", 1}}});
+  CHECK(rounds[0] == HistoryRounds{1, 1, 1s, 3s, {{"hang", 1}}, true, "rank 3 hung", 3, "n1"});
   CHECK(rounds[1] == HistoryRounds{2, 2, 5s, 6s, {{"crash", 1}}});
   CHECK(rounds[2] == HistoryRounds{4, 4, 6s, {}, {}});
-  CHECK(history.rounds_changed() == 5);
+  REQUIRE(history.last_failed());
+  CHECK(history.last_failed()->first == 1);
+  const auto& marks = history.marks();
+  REQUIRE(marks.size() == 3);
+  CHECK(marks[0] == HistoryMark{3s, MarkKind::failure, "rank 3 hung"});
+  CHECK(marks[1] == HistoryMark{5s, MarkKind::restart, "round 2"});
+  CHECK(history.changes() == 8);
+}
+
+TEST_CASE("between rounds the pace is 0, and not that of the last steps", "[page]") {
+  JobHistory history;
+  history.note({{"state", "waiting"}, {"steps_per_second", nullptr}}, 1s);
+  CHECK_FALSE(history.samples().back().steps_per_second);  // perhaps it never tells any
+  history.note(status_of(1, 7), 2s);
+  history.note({{"state", "waiting"}, {"steps_per_second", nullptr}}, 3s);
+  CHECK(history.samples().back().steps_per_second == 0.0);
+}
+
+TEST_CASE("a round's time is what has passed until the next one, and work that is done again was its own", "[page]") {
+  JobHistory history;
+  const auto at = [&](int round, double productive, double start, double lost, UnixTime now) {
+    json status = status_of(round, 1);
+    status["time"] = {{"total", 0}, {"productive", productive}, {"start", start}, {"lost_work", lost}};
+    history.note(status, now);
+  };
+  at(1, 100, 5, 0, 1s);  // of earlier starts of the job
+  at(1, 130, 7, 0, 33s);
+  history.round_ended(1, {.cause = "crash", .failed = true, .story = "rank 1 was killed by SIGKILL", .rank = 1}, 34s);
+  history.round_formed(2, 4, 35s);
+  at(2, 130, 9, 0, 37s);
+  at(2, 106, 9, 25, 38s);  // its first step shows that 25 s of work are done again
+  at(2, 109, 9, 25, 41s);
+  const json rounds = to_json(history.rounds());
+  CHECK(rounds[0]["spent"] == json{{"productive", 5.0}, {"start", 2.0}, {"lost_work", 25.0}});
+  CHECK(rounds[0]["story"] == "rank 1 was killed by SIGKILL");
+  CHECK(rounds[1]["spent"] == json{{"productive", 4.0}, {"start", 2.0}});
+}
+
+TEST_CASE("marks say what happened and when, and of many snapshots some are left", "[page]") {
+  JobHistory history;
+  json status = status_of(1, 1);
+  status["snapshot_step"] = 40;
+  status["world_size"] = 4;
+  history.note(status, 1s);  // that snapshot may be an old one
+  status["condition"] = {{"kind", "stands still"}, {"why", "rank 0 waits for rank 1 (stopped)"}};
+  history.note(status, 2s);
+  history.note(status, 3s);
+  history.straggler_found("rank 1 computes 2.4x slower than the median", 4s);
+  history.round_formed(2, 6, 5s);
+  CHECK(to_json(history.marks()) == json::parse(R"x([[2000, "still", "rank 0 waits for rank 1 (stopped)"],
+                        [4000, "straggler", "rank 1 computes 2.4x slower than the median"],
+                        [5000, "resize", "world size 4 to 6"]])x"));
+  for (int step = 41; step < 1000; ++step) {
+    status["snapshot_step"] = step;
+    history.note(status, step * 1s);
+  }
+  CHECK(history.marks().size() <= JobHistory::kMarksMax);
+  CHECK(history.marks()[2].text == "world size 4 to 6");
+  CHECK(history.marks().back().text == "step 999");
+  for (int round = 3; round < 300; ++round) history.round_formed(round, 6, round * 1000s);
+  CHECK(history.marks().size() <= JobHistory::kMarksMax);
+  CHECK(history.marks().back().text == "round 299");
 }
 
 TEST_CASE("rounds of long ago are merged, and none of their causes is lost", "[page]") {
   JobHistory history;
   const int count = 3000;
   for (int i = 1; i <= count; ++i) {
-    history.round_formed(i, i * 10s);
-    history.round_ended(i, i % 3 == 0 ? "hang" : "crash", i * 10s + 9s);
+    history.round_formed(i, 4, i * 10s);
+    history.round_ended(i, {.cause = i % 3 == 0 ? "hang" : "crash"}, i * 10s + 9s);
   }
   const auto& rounds = history.rounds();
   CHECK(rounds.size() <= JobHistory::kRoundsMax);
@@ -91,7 +152,7 @@ TEST_CASE("an event's text is one data line for each of its lines", "[page]") {
 
 TEST_CASE("the first event has the history, a later one what is new", "[page]") {
   JobHistory history;
-  history.round_formed(1, 1s);
+  history.round_formed(1, 4, 1s);
   history.note(status_of(1, 1), 1s);
   history.note(status_of(1, 2), 2s);
   const json status = page_status(status_of(1, 2));
@@ -103,6 +164,7 @@ TEST_CASE("the first event has the history, a later one what is new", "[page]") 
   const json change = data(change_event(status, history, 2s, /*rounds=*/false));
   CHECK(change["sample"] == json::array({2000, 2.0, 2.5, 0.5, 0.9}));
   CHECK_FALSE(change.contains("rounds"));
+  CHECK(whole["marks"].empty());
   CHECK(data(change_event(status, history, 2s, /*rounds=*/true)).contains("rounds"));
 }
 
@@ -110,8 +172,14 @@ TEST_CASE("of a large job the page gets few ranks, those that matter among them,
   json status = status_of(1, 1);
   status["ranks"] = json::array();
   for (int i = 0; i < 1024; ++i)
-    status["ranks"].push_back(
-        {{"rank", i}, {"node", "n"}, {"stopped", i == 700}, {"load_seconds", i == 999 ? 9.0 : 1.0}});
+    status["ranks"].push_back({{"rank", i},
+                               {"node", "n" + std::to_string(i / 8)},
+                               {"group_rank", i / 8},
+                               {"trouble", i == 700   ? "stopped"
+                                           : i == 900 ? "slow 2.4x"
+                                                      : ""},
+                               {"activity", i == 9 ? "wait" : "compute"},
+                               {"load_seconds", i == 999 ? 9.0 : 1.0}});
   status["waits_for"] = {{"ranks", {800}}, {"text", "rank 800"}};
   status["slow_ranks"] = {{{"rank", 900}}};
   const json out = page_status(status);
@@ -123,6 +191,10 @@ TEST_CASE("of a large job the page gets few ranks, those that matter among them,
   REQUIRE(out["slowest"].size() == 1);
   CHECK(out["slowest"][0]["rank"] == 999);
   CHECK(out["slowest"][0]["median_seconds"] == 1.0);
+  REQUIRE(out["strip"].size() == 128);
+  CHECK(out["strip"][1] == json{{"node", "n1"}, {"group_rank", 1}, {"first", 8}, {"codes", ".w......"}});
+  CHECK(out["strip"][87]["codes"] == "....x...");
+  CHECK(out["strip"][112]["codes"] == "....s...");
 }
 
 TEST_CASE("a job in which only ages grow has nothing new", "[page]") {

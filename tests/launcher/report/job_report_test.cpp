@@ -240,3 +240,48 @@ TEST_CASE("whatever the events say, the parts add up to the wall time, and none 
     if (report->starts == 1) CHECK(report->spent.total() == report->last - report->began);
   }
 }
+
+TEST_CASE("the report of a failed job says what ran, who failed and where it hung", "[report]") {
+  Log log;
+  log.agent(0, "RENDEZVOUS", 1, {{"command", "train.py --lr 0.1"}, {"hostname", "n0"}, {"duration_ms", 0.0}});
+  log.event(1, "WORKER", "START", 1, {{"global_rank", 0}}).event(1, "WORKER", "START", 1, {{"global_rank", 3}});
+  log.agent(9, "STRAGGLER", 1, {{"slow_rank", "3"}, {"phase", "compute"}, {"ratio", "2.40"}});
+  log.event(10, "WORKER", "FAILED", 1,
+            {{"global_rank", 3}, {"hostname", "n1"}, {"raw_error", "was killed by SIGKILL"}});
+  log.agent(10, "ROUND_ENDED", 1,
+            {{"reason", "restart 1 of 1"}, {"failure_class", "crash"}, {"failed_rank", "3"}, {"start_ms", "4000"}});
+  log.formed(11, 2, 1).event(12, "WORKER", "START", 2, {{"global_rank", 3}});
+  log.agent(19, "STACKS", 2, {{"rank", "2"}, {"stacks", "all_reduce (model.py:212)\n"}});
+  log.agent(20, "FAILED", 2, {{"raw_error", "rank 2 hung: all restarts are used up"}, {"failure_class", "hang"}});
+  log.agent(21, "REPORT", 2, {{"text", "ddprun: the job failed: rank 2 hung\n"}});
+  const JobReport report = log.report();
+  CHECK(report.ranks == 4);
+  const std::string text = to_text(report);
+  CHECK(has(text, "train.py --lr 0.1 on n0, 4 ranks, from "));
+  CHECK(has(text, "ddprun: the job failed: rank 2 hung\n\nrank 2 was here:\nall_reduce (model.py:212)\n"));
+  const auto page = nlohmann::json::parse(to_page_data(report));
+  CHECK(page["status"]["condition"]["text"] == "failed: rank 2 hung: all restarts are used up");
+  CHECK(page["status"]["report"]["command"] == "train.py --lr 0.1");
+  CHECK_THAT(page["status"]["report"]["failure"].get<std::string>(), EndsWith("all_reduce (model.py:212)\n"));
+  CHECK(page["rounds"][0]["story"] == "rank 3 on n1 was killed by SIGKILL");
+  CHECK(page["rounds"][0]["spent"]["start"] == 4.0);
+  CHECK(page["rounds"][1]["story"] == "rank 2 hung");
+  std::string marks;
+  for (const auto& mark : page["marks"]) marks += mark[1].get<std::string>() + ": " + mark[2].get<std::string>() + "\n";
+  CHECK(marks ==
+        "straggler: rank 3 computes 2.40x slower than the median\n"
+        "failure: rank 3 on n1 was killed by SIGKILL\n"
+        "restart: round 2\n"
+        "failure: rank 2 hung\n");
+}
+
+TEST_CASE("events of an older ddprun make a report without what they do not tell", "[report]") {
+  Log log;
+  log.formed(0, 1, 0).worker(1, "START", 1).agent(5, "SUCCEEDED", 1);
+  const JobReport report = log.report();
+  CHECK_FALSE(has(to_text(report), " on "));
+  const auto page = nlohmann::json::parse(to_page_data(report));
+  CHECK(page["status"]["condition"]["text"] == "ended well after 5.0 s");
+  CHECK(page["status"]["report"]["failure"] == "");
+  CHECK(page["rounds"][0]["story"] == "all workers succeeded");
+}
