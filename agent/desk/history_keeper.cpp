@@ -64,7 +64,9 @@ void HistoryKeeper::watch() {
       StatusAnswer own;
       own.job = rendezvous::JobView{.phase = rendezvous::JobPhase::running};
       own.nodes = {hooks_.own_report()};
-      history_.note_own(to_json(own), unix_time());
+      nlohmann::json status = to_json(own);
+      status.erase("time");  // it is the coordinator who keeps that
+      history_.note_own(status, unix_time());
     }
     timer_.expires_after(kSampleEvery);
     watch();

@@ -23,6 +23,13 @@ std::optional<double> number_at(const json& object, const char* name) {
 
 json or_null(const std::optional<double>& value) { return value ? json(*value) : json(); }
 
+// In the order in which a round spends its time.
+constexpr std::array kFirstInARound = [] {
+  auto kinds = rendezvous::kTimeKinds;
+  std::rotate(kinds.begin(), kinds.begin() + 1, kinds.begin() + 3);  // start, restore, productive
+  return kinds;
+}();
+
 constexpr std::array<const char*, 6> kMarkNames = {"failure", "restart", "resize", "snapshot", "straggler", "still"};
 
 // Not what is less than a tenth of a second, nor what a standstill that went on has taken back.
@@ -72,7 +79,7 @@ void JobHistory::note(const json& status, UnixTime now) {
   auto restarts = restarts_in(status);
   const int number = static_cast<int>(round.value_or(0));
   const bool runs = status.value("state", "") == "running" || status.value("state", "") == "starting";
-  add_times(status);
+  add_times(status, now);
   if (number > 0 && runs && (rounds_.empty() || rounds_.back().last < number)) {
     if (!rounds_.empty()) round_ended(rounds_.back().last, {.cause = new_cause(restarts_, restarts)}, now);
     round_formed(number, static_cast<int>(number_at(status, "world_size").value_or(0)), now);
@@ -90,9 +97,9 @@ void JobHistory::note_own(const json& status, UnixTime now) {
   add(sample);
 }
 
-// What has passed since the last status belongs to the last round. Steps that turn out to be done again were done in
-// the one before.
-void JobHistory::add_times(const json& status) {
+// What has passed since the last status belongs to the last round, as far as that has lasted, and the rest to the one
+// before. Steps that turn out to be done again were done in the one before, too.
+void JobHistory::add_times(const json& status, UnixTime at) {
   const auto found = status.find("time");
   if (found == status.end() || !found->is_object()) return;
   std::map<std::string, double> now, passed;
@@ -109,8 +116,14 @@ void JobHistory::add_times(const json& status) {
     passed[useful] += moved, passed[lost] -= moved;
     ++changes_;
   }
-  for (const auto& [kind, spent] : passed)
-    if (spent != 0) rounds_.back().spent[kind] += spent;
+  const bool looked_before = std::exchange(timed_round_, rounds_.back().first) == rounds_.back().first;
+  double left = std::chrono::duration<double>(at - rounds_.back().start).count();
+  for (const rendezvous::TimeKindName& kind : kFirstInARound) {
+    const double spent = passed[kind.name], own = looked_before || rounds_.size() < 2 ? spent : std::min(spent, left);
+    left -= std::max(own, 0.0);
+    if (own != 0) rounds_.back().spent[kind.name] += own;
+    if (spent != own) rounds_[rounds_.size() - 2].spent[kind.name] += spent - own;
+  }
 }
 
 void JobHistory::add_marks(const json& status, UnixTime now) {

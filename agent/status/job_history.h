@@ -75,7 +75,7 @@ class JobHistory {
 
  private:
   void add(const HistorySample& sample);
-  void add_times(const nlohmann::json& status);
+  void add_times(const nlohmann::json& status, UnixTime at);
   void add_marks(const nlohmann::json& status, UnixTime now);
   void mark(MarkKind kind, const std::string& text, UnixTime now);
   void merge_old_rounds();
@@ -88,7 +88,8 @@ class JobHistory {
   std::map<std::string, double> times_;  // of the job, by kind, in the last status that told them
   std::optional<double> snapshot_step_;
   bool stands_still_ = false, has_pace_ = false;
-  int world_size_ = 0;  // of the last round
+  int world_size_ = 0;   // of the last round
+  int timed_round_ = 0;  // the last one of which a status has told times
   int changes_ = 0;
 };
 

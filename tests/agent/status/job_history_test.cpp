@@ -1,6 +1,7 @@
 #include "agent/status/job_history.h"
 
 #include "agent/status/page_data.h"
+#include "agent/status/status_json.h"
 #include "tests/support/test.h"
 
 using nlohmann::json;
@@ -88,11 +89,11 @@ TEST_CASE("a round's time is what has passed until the next one, and work that i
   at(1, 130, 7, 0, 33s);
   history.round_ended(1, {.cause = "crash", .failed = true, .story = "rank 1 was killed by SIGKILL", .rank = 1}, 34s);
   history.round_formed(2, 4, 35s);
-  at(2, 130, 9, 0, 37s);
-  at(2, 106, 9, 25, 38s);  // its first step shows that 25 s of work are done again
-  at(2, 109, 9, 25, 41s);
+  at(2, 140, 9, 0, 37s);  // 10 s of these before the round
+  at(2, 116, 9, 25, 38s);  // its first step shows that 25 s of work are done again
+  at(2, 119, 9, 25, 41s);
   const json rounds = to_json(history.rounds());
-  CHECK(rounds[0]["spent"] == json{{"productive", 5.0}, {"start", 2.0}, {"lost_work", 25.0}});
+  CHECK(rounds[0]["spent"] == json{{"productive", 15.0}, {"start", 2.0}, {"lost_work", 25.0}});
   CHECK(rounds[0]["story"] == "rank 1 was killed by SIGKILL");
   CHECK(rounds[1]["spent"] == json{{"productive", 4.0}, {"start", 2.0}});
 }
@@ -211,4 +212,38 @@ TEST_CASE("a job in which only ages grow has nothing new", "[page]") {
   CHECK(page_key(before) == page_key(after));
   after["ranks"][0]["step"] = 2;
   CHECK(page_key(before) != page_key(after));
+}
+
+TEST_CASE("what a page of 1,024 ranks costs in a second, and how much it is told", "[.measure]") {
+  StatusAnswer answer{.job = JobView{.phase = JobPhase::running, .round = 1, .world_size = 1024}};
+  for (int node = 0; node < 128; ++node) {
+    NodeReport report{.round = 1, .group_rank = node, .name = "node" + std::to_string(node), .step_us = 90'000};
+    for (int i = 0; i < 8; ++i)
+      report.ranks.push_back({.rank = 8 * node + i,
+                              .activity = i == 0 ? Activity::compute : Activity::wait,
+                              .collective = "all_reduce",
+                              .step = 4711,
+                              .age = 20ms,
+                              .loss = 0.25,
+                              .total_steps = 9000,
+                              .memory = 4'000'000'000,
+                              .processors = 1.02,
+                              .load = 1s,
+                              .compute = 100s,
+                              .wait = 20s,
+                              .pid = 4711});
+    answer.nodes.push_back(std::move(report));
+  }
+  JobHistory history;
+  constexpr int kTimes = 100;
+  std::size_t bytes = 0;
+  const TimePoint begin = Clock::now();
+  for (int i = 0; i < kTimes; ++i) {
+    const json status = to_json(answer);
+    history.note(status, i * 1s);
+    const json shown = page_status(status);
+    bytes += page_key(shown).empty() ? 0 : change_event(shown, history, i * 1s, i % 5 == 0).size();
+  }
+  const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count() / kTimes;
+  std::printf("the page of 1,024 ranks: %.2f ms and %zu bytes a second\n", ms, bytes / kTimes);
 }
