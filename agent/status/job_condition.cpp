@@ -19,6 +19,7 @@ using rendezvous::RankView;
 using rendezvous::SlowRank;
 
 constexpr int kMedianPercent = 100;
+constexpr std::size_t kNamedRanksMax = 8;  // of more, how many they are
 
 struct PlacedRank {
   const RankView* view = nullptr;
@@ -73,9 +74,10 @@ std::string state_in_words(const RankView& rank) {
   return "computing";
 }
 
-// "rank 2 on n1", "ranks 0 and 1", "all ranks"
+// "rank 2 on n1", "ranks 0 and 1", "253 ranks", "all ranks"
 std::string who(const Ranks& ranks, std::size_t all, bool several_nodes) {
   if (ranks.size() > 1 && ranks.size() == all) return "all ranks";
+  if (ranks.size() > kNamedRanksMax) return std::to_string(ranks.size()) + " ranks";
   std::vector<int> numbers;
   for (const PlacedRank& rank : ranks) numbers.push_back(rank.view->rank);
   const bool together =

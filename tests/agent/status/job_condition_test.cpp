@@ -59,6 +59,8 @@ TEST_CASE("a rank that a signal has stopped is named at once, and who waits for 
   CHECK(condition_in_words({a_node(0, {first, second}), a_node(1, {stopped, third})}) ==
         "stands still for 0.6 s: ranks 0, 1 and 3 wait for rank 2 on n1 (stopped)");
   CHECK(condition_in_words({a_node(0, {stopped})}) == "stands still for 0.6 s: rank 2 is stopped");
+  CHECK(condition_in_words({a_node(0, std::vector<RankView>(253, first)), a_node(1, {stopped})}) ==
+        "stands still for 0.6 s: 253 ranks wait for rank 2 on n1 (stopped)");
   stopped.activity = Activity::save;
   CHECK(condition_in_words({a_node(0, {first, stopped})}) ==
         "stands still for 0.6 s: rank 0 waits for rank 2 (stopped)");
