@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 #include <thread>
+#include <utility>
 
 #include "launcher/exit_codes.h"
 #include "launcher/inputs.h"
@@ -26,7 +27,9 @@
 #include "launcher/machine.h"
 #include "launcher/rank_log.h"
 #include "launcher/search_context.h"
+#include "launcher/status_watch.h"
 #include "launcher/top_command.h"
+#include "launcher/view/shown_condition.h"
 #include "launcher/view/terminal.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
@@ -305,7 +308,81 @@ JobFacts status_of(const JobWords& words) {
   }
 }
 
+// One job's status, as long as it is there: once it has ended, what its record says; without one, what it said last.
+class WatchedJob {
+ public:
+  explicit WatchedJob(const JobWords& words) : facts_(status_of(words)) {
+    if (facts_.has_record)
+      record_ = record_called(facts_.id);
+    else if (words.access.empty())
+      job_.emplace(JobWords{.command = words.command, .handle = facts_.id});
+    else
+      job_.emplace(words);
+  }
+
+  StatusLook look(std::size_t columns) {
+    if (!std::exchange(is_first_, false)) ask();
+    const std::string state = state_of(facts_);
+    const Style style = facts_.live.is_object() ? shown_condition(facts_.live).style : Style::plain;
+    return {status_text(facts_, columns), style, has_gone_ || is_ended(state) || is_unknown(state)};
+  }
+
+ private:
+  static std::optional<JobRecord> record_called(const std::string& id) {
+    auto found = find_record(records_folder(own_environment()), id);
+    auto* record = std::get_if<JobRecord>(&found);
+    return record ? std::optional(std::move(*record)) : std::nullopt;
+  }
+
+  // An agent that is busy, or a coordinator that is being elected, answers later: what is shown says why it is old.
+  void ask() try {
+    if (record_) {
+      facts_ = with_live(*record_, own_agents());
+      return;
+    }
+    nlohmann::json live = job_->status();
+    if (live.is_null()) return end();
+    facts_.live = std::move(live);
+    failures_ = 0;
+  } catch (const Error& error) {
+    if (record_ || ++failures_ > kFailuresMax) throw;
+    facts_.live["condition"] = {{"kind", "unknown"}, {"level", "attention"}, {"text", error.what()}};
+  }
+
+  // The job's ddprun writes its record last.
+  void end() {
+    has_gone_ = true;
+    for (int i = 0; i < kRecordLooks; ++i) {
+      const std::string run_id = facts_.live.value("run_id", facts_.id);
+      if (const auto record = record_called(run_id); record && is_ended(state_of(recorded_facts(*record)))) {
+        facts_ = recorded_facts(*record);
+        return;
+      }
+      std::this_thread::sleep_for(kRecordEvery);
+    }
+    facts_.live["condition"] = {{"kind", "ended"}, {"level", "over"}, {"text", "ended"}};
+    facts_.live["ranks"] = nlohmann::json::array();
+    facts_.live["waits_for"]["text"] = "";
+  }
+
+  static constexpr int kFailuresMax = 10, kRecordLooks = 20;
+  static constexpr std::chrono::milliseconds kRecordEvery{50};
+  JobFacts facts_;
+  std::optional<JobRecord> record_;
+  std::optional<LiveJob> job_;
+  bool is_first_ = true, has_gone_ = false;
+  int failures_ = 0;
+};
+
+int watch(const JobWords& words) {
+  WatchedJob job(words);
+  const std::chrono::duration<double> every(*words.watch);
+  watch_status([&](std::size_t columns) { return job.look(columns); }, std::chrono::duration_cast<Duration>(every));
+  return kSuccess;
+}
+
 int show_facts(const JobWords& words) {
+  if (words.watch) return watch(words);
   const bool of_newest_record = words.command == "describe" && words.handle.empty();
   const JobFacts facts = of_newest_record ? facts_of(record_named(words)) : status_of(words);
   if (words.json)

@@ -14,6 +14,9 @@
 namespace ddprun::launcher {
 namespace {
 
+constexpr double kWatchSecondsMin = 0.1, kWatchSecondsMax = 3600;
+const std::string kWatchEvery = "1";
+
 const std::map<std::string, const char*>& descriptions() {
   static const std::map<std::string, const char*> kDescriptions{
       {"run", "Runs the job that a TOML file describes, on this machine or as a node of a scheduler's job."},
@@ -57,7 +60,13 @@ void add_access(CLI::App& app, JobWords& words) {
   }
 }
 
-void add_options(CLI::App& app, JobWords& words, std::string& to, std::optional<std::string>& rank) {
+// What is read as text first, so that a wrong value is answered in our words.
+struct Texts {
+  std::string to = {};
+  std::optional<std::string> rank = {}, watch = {};
+};
+
+void add_options(CLI::App& app, JobWords& words, Texts& texts) {
   const std::string& command = words.command;
   app.set_help_flag("-h,--help", "prints this");
   if (command == "run" || command == "submit") add_file(app, words);
@@ -66,7 +75,7 @@ void add_options(CLI::App& app, JobWords& words, std::string& to, std::optional<
     app.add_option("--token-file", words.token_file, "")->group("");
   }
   if (command == "submit") {
-    app.add_option("--to", to, "here, ssh, slurm or k8s (default here)")->type_name("PLACE");
+    app.add_option("--to", texts.to, "here, ssh, slurm or k8s (default here)")->type_name("PLACE");
     app.add_flag("--wait", words.wait, "shows the output, and ends with the job's exit code");
   }
   if (command == "status" || command == "top")
@@ -82,13 +91,16 @@ void add_options(CLI::App& app, JobWords& words, std::string& to, std::optional<
         ->type_name("JOB");
   if (command == "log") {
     app.add_option(
-           "--rank", rank,
+           "--rank", texts.rank,
            "what this rank has printed last, 1 MiB at most, on whatever host it runs; without JOB of the newest "
            "job that runs here")
         ->type_name("N");
     app.add_flag("-f,--follow", words.follow, "goes on until the job ends");
   }
   if (command == "status" || command == "top" || command == "log") add_access(app, words);
+  if (command == "status")
+    app.add_option("-w,--watch", texts.watch, "again each second or so, in place, until the job ends or q is pressed")
+        ->type_name("[SECONDS]");
   if (command == "top")
     app.add_option("--file", words.from, "shows what ddprun status --json has written to a file")->type_name("FILE");
   if (command == "status" || command == "describe" || command == "list") app.add_flag("--json", words.json, "as JSON");
@@ -141,6 +153,31 @@ std::optional<int> rank_in(const std::string& text) {
   return !text.empty() && read.ec == std::errc() && read.ptr == end && rank >= 0 ? std::optional(rank) : std::nullopt;
 }
 
+// CLI11 would take a JOB behind --watch for its value. A word behind it that is a number is.
+void give_watch_a_value(std::vector<std::string>& words) {
+  for (std::size_t i = 1; i < words.size() && words[i] != "--"; ++i) {
+    if (words[i] != "-w" && words[i] != "--watch") continue;
+    const bool has_value = i + 1 < words.size() && !words[i + 1].empty() &&
+                           words[i + 1].find_first_not_of("0123456789.") == std::string::npos;
+    words[i] = "--watch=" + (has_value ? words[i + 1] : kWatchEvery);
+    if (has_value) words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+  }
+}
+
+void check_watch(JobWords& words, const std::optional<std::string>& text) {
+  if (!text) return;
+  double seconds = 0;
+  const auto end = text->data() + text->size();
+  const auto read = std::from_chars(text->data(), end, seconds);
+  const bool is_number = !text->empty() && read.ec == std::errc() && read.ptr == end;
+  words.watch = seconds;
+  if (!is_number || !(seconds >= kWatchSecondsMin && seconds <= kWatchSecondsMax))
+    words.mistake =
+        "--watch is '" + visible(*text) + "'; it takes seconds, from 0.1 to 3600. A job's process id goes before it.";
+  else if (words.json && words.mistake.empty())
+    words.mistake = "it takes --watch or --json, not both.";
+}
+
 void check_rank(JobWords& words, const std::optional<std::string>& rank) {
   if (rank) words.rank = rank_in(*rank);
   if (rank && !words.rank)
@@ -183,10 +220,10 @@ std::vector<std::string> command_names() {
 JobWords read_job_words(std::vector<std::string> all) {
   JobWords words;
   words.command = all.front();
-  std::string to;
-  std::optional<std::string> rank;
+  Texts texts;
+  if (words.command == "status") give_watch_a_value(all);
   CLI::App app(descriptions().at(words.command), "ddprun " + words.command);
-  add_options(app, words, to, rank);
+  add_options(app, words, texts);
   describe_usage(app, words.command);
   app.allow_extras();
   const auto end = std::find(all.begin(), all.end(), "--");
@@ -195,8 +232,9 @@ JobWords read_job_words(std::vector<std::string> all) {
   try {
     app.parse(reversed);
     if (const auto extras = app.remaining(); !extras.empty()) words.mistake = about_extras(app, words, extras);
-    if (words.mistake.empty()) check(app, words, to);
-    if (words.mistake.empty()) check_rank(words, rank);
+    if (words.mistake.empty()) check(app, words, texts.to);
+    if (words.mistake.empty()) check_rank(words, texts.rank);
+    if (words.mistake.empty()) check_watch(words, texts.watch);
   } catch (const CLI::CallForHelp&) {
     words.answer = app.help();
   } catch (const CLI::ParseError& error) {

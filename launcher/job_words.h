@@ -20,6 +20,7 @@ struct JobWords {
                                             // who may ask
   std::vector<std::string> arguments = {};  // those behind "--", for the program
   std::optional<int> rank = {};             // log: of one rank alone
+  std::optional<double> watch = {};         // status: again each so many seconds
   Place to = Place::here;
   bool dry_run = false, wait = false, follow = false, json = false;
 

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "launcher/exit_codes.h"
+#include "launcher/inputs.h"
 #include "launcher/live_job.h"
 #include "launcher/view/stacks_text.h"
 #include "launcher/view/terminal.h"
@@ -68,11 +69,15 @@ class Top {
   // `drain` takes a node and returns what became of it.
   Top(std::function<nlohmann::json()> status, std::function<std::string()> stacks,
       std::function<std::string(const std::string&)> drain)
-      : status_(std::move(status)), stacks_(std::move(stacks)), drain_(std::move(drain)) {}
+      : look_(terminal_look(own_environment())),
+        status_(std::move(status)),
+        stacks_(std::move(stacks)),
+        drain_(std::move(drain)),
+        view_(look_.unicode) {}
 
   // How it ended, if not by the user. The terminal is then as it was.
   std::string run() {
-    terminal_.emplace();
+    terminal_.emplace(look_);
     while (!ended_) {
       const TimePoint now = Clock::now();
       if (now >= ask_at_ && !asked_.is_under_way()) {
@@ -143,6 +148,7 @@ class Top {
     ended_ = true;
   }
 
+  const TerminalLook look_;
   std::function<nlohmann::json()> status_;
   std::function<std::string()> stacks_;
   std::function<std::string(const std::string&)> drain_;

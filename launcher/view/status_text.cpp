@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "launcher/view/shown_condition.h"
 #include "launcher/view/table.h"
 #include "launcher/view/units.h"
 #include "rendezvous/base/json_text.h"
@@ -22,15 +23,6 @@ constexpr std::size_t kRanksShown = 32, kNodesNamed = 8;
 void append(std::string& list, const std::string& item) { list += (list.empty() ? "" : ", ") + item; }
 
 std::string number_text(const json& value) { return value.is_null() ? "-" : json_text(value); }
-
-std::string state_text(const json& live) {
-  if (live["state"] == "unknown") return live["problem"];
-  std::string out = live["state"].get<std::string>() + " for " + duration_text(live["state_seconds"]);
-  if (live["round"] > 0) out += ", round " + json_text(live["round"]);
-  const double backoff = live["backoff_seconds"];
-  if (backoff > 0) out += ", the next one in " + duration_text(backoff);
-  return out;
-}
 
 // "2 active (n1, n2), 1 excluded (n4: 3 failures there in 1 h)"
 std::string nodes_text(const json& nodes) {
@@ -147,6 +139,18 @@ bool shows_lines(const json& live) {
   return live["step"].is_null() && std::count_if(live["ranks"].begin(), live["ranks"].end(), known) > 1;
 }
 
+// DOES and the line "slow" have said it of agents that do not tell it.
+bool is_in_trouble(const json& rank) { return !rank.value("trouble", "").empty(); }
+
+// Of many ranks those in trouble go first.
+std::vector<std::reference_wrapper<const json>> shown_ranks(const json& ranks) {
+  std::vector<std::reference_wrapper<const json>> out(ranks.begin(), ranks.end());
+  if (out.size() <= kRanksShown) return out;
+  std::stable_partition(out.begin(), out.end(), is_in_trouble);
+  out.erase(out.begin() + kRanksShown, out.end());
+  return out;
+}
+
 std::string cut_lines(const std::string& text, std::size_t columns) {
   std::string out;
   for (const std::string& line : split(text.substr(0, text.size() - 1), '\n'))
@@ -186,6 +190,7 @@ void add_live(const json& live, KeyLines& lines, std::size_t columns) {
   if (live.contains("restarts")) lines.add("restarts", restarts_text(live["restarts"]));
   if (live.contains("time") && live["time"].is_object()) lines.add("useful", time_text(live["time"]));
   lines.add("waits for", live["waits_for"]["text"]);
+  lines.add("last failure", last_failure_text(live));
   if (live.contains("slow_ranks")) lines.add("slow", slow_text(live["slow_ranks"]));
   lines.add("no answer", silent_text(live["silent_nodes"]));
 }
@@ -195,12 +200,14 @@ std::string ranks_text(const json& live, std::size_t columns) {
   if (ranks.empty()) return "";
   std::vector<std::vector<std::string>> rows{{"RANK", "NODE", "DOES", "SINCE", "STEP", "CPU", "MEMORY"}};
   const bool with_lines = shows_lines(live);
-  if (with_lines) rows[0].push_back("LAST LINE");
-  for (const json& rank : ranks) {
-    if (rows.size() > kRanksShown) break;
+  const bool with_trouble = std::any_of(ranks.begin(), ranks.end(), is_in_trouble);
+  if (with_trouble) rows[0].push_back("TROUBLE");
+  if (with_lines) rows[0].push_back("LAST LINE");  // at the end, where it may be cut
+  for (const json& rank : shown_ranks(ranks)) {
     rows.push_back({json_text(rank["rank"]), rank["node"], does_text(rank), duration_text(rank["age_seconds"]),
                     number_text(rank["step"]), processors_text(rank), bytes_text(rank["memory_bytes"])});
     const json line = last_output_of(rank);
+    if (with_trouble) rows.back().push_back(rank.value("trouble", ""));
     if (with_lines) rows.back().push_back(line.is_object() ? age_and_line(line, "") : "-");
   }
   std::string out = table_text(rows);

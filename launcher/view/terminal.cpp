@@ -17,8 +17,6 @@ constexpr const char* kBegin = "\x1b[?1049h\x1b[?25l";
 constexpr const char* kEnd = "\x1b[?25h\x1b[?1049l";
 constexpr const char* kHome = "\x1b[H";
 constexpr const char* kClearLine = "\x1b[K";
-constexpr const char* kReverse = "\x1b[7m";
-constexpr const char* kPlain = "\x1b[m";
 
 void write_all(const std::string& text) {
   for (std::size_t at = 0; at < text.size();) {
@@ -30,7 +28,7 @@ void write_all(const std::string& text) {
 
 }  // namespace
 
-Terminal::Terminal() {
+Terminal::Terminal(const TerminalLook& look) : look_(look) {
   if (tcgetattr(STDIN_FILENO, &before_) != 0) throw std::system_error(errno, std::generic_category());
   termios raw = before_;
   raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG);
@@ -57,11 +55,9 @@ Size Terminal::size() const {
 void Terminal::show(const TopView::Frame& frame, Size size) {
   std::string out = kHome;
   for (std::size_t i = 0; i < frame.lines.size(); ++i) {
-    const bool is_selected = frame.selected == i;
-    if (is_selected) out += kReverse;
-    out += frame.lines[i];
-    if (is_selected) out += kPlain;
-    out += kClearLine;
+    const std::string line = with_escapes(frame.lines[i], frame.selected == i, size.columns, look_);
+    // A full line leaves the cursor on its last character, which would be cleared.
+    out += frame.lines[i].width() < size.columns && frame.selected != i ? line + kClearLine : line;
     if (i + 1 < size.rows) out += "\r\n";
   }
   write_all(out + "\x1b[J");

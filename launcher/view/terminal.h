@@ -6,6 +6,7 @@
 #include <string>
 
 #include "launcher/view/terminal_line.h"
+#include "launcher/view/terminal_look.h"
 #include "launcher/view/top_view.h"
 
 namespace ddprun::launcher {
@@ -13,7 +14,7 @@ namespace ddprun::launcher {
 class Terminal {
  public:
   // stdin and stdout are terminals. Throws std::system_error.
-  Terminal();
+  explicit Terminal(const TerminalLook& look);
   ~Terminal();
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
@@ -26,6 +27,7 @@ class Terminal {
 
  private:
   termios before_{};
+  TerminalLook look_;
 };
 
 // Of stdout; kAnyWidth if that is no terminal.

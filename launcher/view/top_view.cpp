@@ -1,12 +1,14 @@
 #include "launcher/view/top_view.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
-#include "launcher/view/status_text.h"
-#include "launcher/view/terminal_line.h"
+#include "launcher/view/shown_condition.h"
+#include "launcher/view/top_head.h"
 #include "launcher/view/units.h"
 #include "rendezvous/base/json_text.h"
+#include "rendezvous/base/loss_text.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {
@@ -14,44 +16,100 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kAll = 100;  // percent
-constexpr std::size_t kKeysRows = 1, kOpenRanksMax = 16;
-constexpr const char* kHeadings = "RANK    DOES             STEP   LAG   SINCE   MEMORY  LOAD  COMP  WAIT  SLOW";
+constexpr std::size_t kKeysRows = 1, kOpenRanksMax = 16, kTroublesNamed = 3;
+constexpr std::size_t kWideColumns = 120, kChartsColumns = 160, kChartsRows = 40;
+constexpr int kBarCells = 20;
 
-std::string activity_text(const json& rank) {
-  if (rank["paused"] == true) return "paused";
-  if (rank["stopped"] == true) return "stopped";
-  if (!rank["held"].get<std::string>().empty()) return "held by kernel";
-  const std::string activity = rank["activity"], collective = rank["collective"];
-  if (activity == "runs") return "runs " + processors_text(rank) + " CPU";
-  return collective.empty() ? activity : activity + " " + visible(collective);
+// What the columns of a rank's row are wide; 0: it is left out.
+struct Widths {
+  int rank = 5, does = 13, step = 6, lag = 4, since = 6, processors = 0, memory = 8, loss = 0;
+};
+
+Widths widths_for(std::size_t columns) {
+  if (columns < kWideColumns) return {};
+  return {6, 24, 9, 7, 8, 6, 9, columns < kChartsColumns ? 0 : 10};
 }
 
-std::string share_text(double share) { return formatted("%3.0f%%", share); }
+std::string doing_text(const json& rank) {
+  const std::string activity = rank["activity"], collective = rank["collective"];
+  if (activity == "runs" && rank.contains("processors")) return "runs " + processors_text(rank) + " CPU";
+  return collective.empty() ? activity : activity + " " + collective;
+}
+
+// Cells of one row, each as wide as its column.
+class Cells {
+ public:
+  Cells& left(const std::string& text, int width, Style style = Style::plain) { return add(text, width, style, false); }
+  Cells& right(const std::string& text, int width, Style style = Style::plain) { return add(text, width, style, true); }
+  StyledLine take() { return std::move(line_); }
+
+ private:
+  Cells& add(const std::string& text, int width, Style style, bool to_right) {
+    if (width == 0) return *this;
+    const auto size = static_cast<std::size_t>(width);
+    const StyledLine cell = StyledLine(text, style).cut(size);
+    const std::string blanks(size - cell.width(), ' ');
+    line_.add(to_right ? blanks : "").add(cell).add(to_right ? " " : blanks + " ");
+    return *this;
+  }
+
+  StyledLine line_ = StyledLine("  ");
+};
+
+StyledLine headings(std::size_t columns) {
+  const Widths widths = widths_for(columns);
+  const Style style = Style::strong;
+  StyledLine out = Cells()
+                       .left("RANK", widths.rank, style)
+                       .left("DOES", widths.does, style)
+                       .right("STEP", widths.step, style)
+                       .right("LAG", widths.lag, style)
+                       .right("SINCE", widths.since, style)
+                       .right("CPU", widths.processors, style)
+                       .right("MEMORY", widths.memory, style)
+                       .right("LOSS", widths.loss, style)
+                       .take();
+  out.add(" ").add("LOAD", Style::load).add(" ").add("COMPUTE", Style::compute).add(" ").add("WAIT", Style::wait);
+  return out.add("    ").add("TROUBLE", style).cut(columns);
+}
+
+// As far as a column's width goes, without half a word.
+std::string short_trouble(const std::string& trouble, std::size_t room) {
+  return characters_in(trouble) <= room ? trouble : trouble.substr(0, trouble.find(' '));
+}
 
 }  // namespace
 
 void TopView::take(json live, double seconds) {
+  const std::vector<Row> before = rows();
+  const bool had_one = selected_ > 0 && selected_ < before.size();
+  const Node node = had_one ? before[selected_].node : Node{};
+  const json rank = had_one && before[selected_].rank ? *before[selected_].rank : json();
   live_ = std::move(live);
   problem_.clear();
   last_step_ = 0;
-  std::map<int, Times> times;
-  shares_.clear();
-  for (const json& rank : live_["ranks"]) {
-    if (rank["step"].is_number()) last_step_ = std::max(last_step_, rank["step"].get<std::int64_t>());
-    const int number = rank["rank"];
-    const Times now{rank["load_seconds"], rank["compute_seconds"], rank["wait_seconds"], seconds};
-    times[number] = now;
-    const auto before = times_.find(number);
-    if (before == times_.end() || now.compute < before->second.compute) continue;  // a new round
-    const Times& last = before->second;
-    const double all = now.load - last.load + now.compute - last.compute + now.wait - last.wait;
-    if (all <= 0) continue;
-    shares_[number] = {kAll * (now.load - last.load) / all, kAll * (now.compute - last.compute) / all,
-                       kAll * (now.wait - last.wait) / all};
+  troubles_.clear();
+  worst_.clear();
+  for (const json& one : live_["ranks"]) {
+    if (one["step"].is_number()) last_step_ = std::max(last_step_, one["step"].get<std::int64_t>());
+    const std::string& trouble = troubles_[one["rank"].get<int>()] = trouble_text(live_, one);
+    int& worst = worst_.emplace(one["group_rank"].get<int>(), trouble_order("")).first->second;
+    worst = std::min(worst, trouble_order(trouble));
   }
-  times_ = std::move(times);
+  shares_.take(live_["ranks"], seconds);
+  seen_.take(live_, seconds);
+  if (had_one) select({node, rank.is_object() ? &rank : nullptr});
   selected_ = std::min(selected_, std::max<std::size_t>(rows().size(), 1) - 1);
+}
+
+// The same row, wherever it is now. The cursor on the first line stays there.
+void TopView::select(const Row& row) {
+  const std::vector<Row> all = rows();
+  const auto same = std::find_if(all.begin(), all.end(), [&](const Row& one) {
+    if (!row.rank || !one.rank) return !row.rank && !one.rank && one.node.key == row.node.key;
+    return (*one.rank)["rank"] == (*row.rank)["rank"];
+  });
+  if (same != all.end()) selected_ = static_cast<std::size_t>(same - all.begin());
 }
 
 void TopView::show_text(const std::string& title, const std::string& text) {
@@ -69,14 +127,19 @@ std::vector<const json*> TopView::ranks_of(const Node& node) const {
   const auto lag = [](const json& rank) { return rank["step"].is_number() ? rank["step"].get<std::int64_t>() : 0; };
   std::stable_sort(out.begin(), out.end(), [&](const json* a, const json* b) {
     switch (order_) {
+      case Order::trouble: {
+        const int first = trouble_order(trouble_of(*a)), second = trouble_order(trouble_of(*b));
+        if (first != second) return first < second;
+        break;
+      }
       case Order::lag:
         return lag(*a) < lag(*b);
       case Order::memory:
         return (*a)["memory_bytes"] > (*b)["memory_bytes"];
       case Order::share: {
         const auto share = [this](const json& rank) {
-          const auto known = shares_.find(rank["rank"].get<int>());
-          return known == shares_.end() ? 0 : known->second.load + known->second.compute;
+          const auto known = shares_.of(rank["rank"].get<int>());
+          return known ? known->load + known->compute : 0;
         };
         return share(*a) > share(*b);
       }
@@ -94,7 +157,9 @@ bool TopView::is_closed(const Node& node) const {
   return many != toggled_.contains(node.key);
 }
 
-// Of the coordinator; without one, those of which ranks are known.
+const std::string& TopView::trouble_of(const json& rank) const { return troubles_.at(rank["rank"].get<int>()); }
+
+// Of the coordinator; without one, those of which ranks are known. In the order of trouble, those with any go first.
 std::vector<TopView::Node> TopView::nodes() const {
   std::vector<Node> out;
   for (const json& node : live_.value("nodes", json::array())) {
@@ -102,10 +167,16 @@ std::vector<TopView::Node> TopView::nodes() const {
     const std::string key = group_rank < 0 ? "other " + std::to_string(out.size()) : std::to_string(group_rank);
     out.push_back({key, node["name"], node["state"], node["reason"], group_rank});
   }
-  if (!out.empty()) return out;
-  for (const json& rank : live_["ranks"])
-    if (const int group_rank = rank["group_rank"]; out.empty() || out.back().group_rank != group_rank)
-      out.push_back({.key = std::to_string(group_rank), .name = rank["node"], .group_rank = group_rank});
+  if (out.empty())
+    for (const json& rank : live_["ranks"])
+      if (const int group_rank = rank["group_rank"]; out.empty() || out.back().group_rank != group_rank)
+        out.push_back({.key = std::to_string(group_rank), .name = rank["node"], .group_rank = group_rank});
+  if (order_ != Order::trouble) return out;
+  const auto worst = [this](const Node& node) {
+    const auto known = worst_.find(node.group_rank);
+    return known == worst_.end() ? trouble_order("") : known->second;
+  };
+  std::stable_sort(out.begin(), out.end(), [&](const Node& a, const Node& b) { return worst(a) < worst(b); });
   return out;
 }
 
@@ -120,7 +191,21 @@ std::vector<TopView::Row> TopView::rows() const {
   return out;
 }
 
-std::string TopView::node_text(const Node& node) const {
+// "1 stopped, 2 slow": which ranks it means is seen when the node is open.
+void TopView::add_node_trouble(const std::vector<const json*>& ranks, StyledLine& line) const {
+  std::map<std::pair<int, std::string>, int> counts;
+  for (const json* rank : ranks)
+    if (const std::string& trouble = trouble_of(*rank); !trouble.empty())
+      ++counts[{trouble_order(trouble), trouble.substr(0, trouble.find_first_of("0123456789") - 1)}];
+  std::size_t named = 0;
+  for (const auto& [trouble, count] : counts) {
+    if (++named > kTroublesNamed) break;
+    line.add(named == 1 ? "  " : ", ");
+    line.add(std::to_string(count) + " " + trouble.second, style_of_trouble(trouble.second));
+  }
+}
+
+StyledLine TopView::node_line(const Node& node) const {
   const auto ranks = ranks_of(node);
   double memory = 0;
   std::optional<std::int64_t> least;
@@ -128,82 +213,73 @@ std::string TopView::node_text(const Node& node) const {
     memory += (*rank)["memory_bytes"].get<double>();
     if ((*rank)["step"].is_number()) least = std::min(least.value_or(last_step_), (*rank)["step"].get<std::int64_t>());
   }
-  std::string out = (ranks.empty() ? "  " : is_closed(node) ? "+ " : "- ") + node.name + "  " + node.state;
-  if (!node.reason.empty()) out += ": " + node.reason;
+  StyledLine out(ranks.empty() ? "  " : is_closed(node) ? "+ " : "- ", Style::dim);
+  out.add(node.name, Style::strong).add("  " + node.state, node.state == "active" ? Style::plain : Style::busy);
+  if (!node.reason.empty()) out.add(": " + node.reason);
   if (ranks.empty()) return out;
-  out += "  " + std::to_string(ranks.size()) + (ranks.size() == 1 ? " rank" : " ranks");
-  if (least) out += "  step " + std::to_string(*least);
-  if (least && *least < last_step_) out += ", " + std::to_string(last_step_ - *least) + " behind";
-  return out + "  " + bytes_text(memory);
-}
-
-std::string TopView::rank_text(const json& rank) const {
-  const int number = rank["rank"];
-  const bool has_step = rank["step"].is_number();
-  const std::string step = has_step ? json_text(rank["step"]) : "-";
-  const std::string lag = has_step ? std::to_string(last_step_ - rank["step"].get<std::int64_t>()) : "-";
-  std::string load = "   -", compute = load, wait = load, slow;
-  if (const auto share = shares_.find(number); share != shares_.end()) {
-    load = share_text(share->second.load);
-    compute = share_text(share->second.compute);
-    wait = share_text(share->second.wait);
-  }
-  for (const json& one : live_.value("slow_ranks", json::array()))
-    if (one["rank"] == number) slow = formatted("%.1fx", one["ratio"].get<double>());
-  const std::string out =
-      formatted("  %-5d %-14.14s %6s %5s %7s %8s  %4s  %4s  %4s  %4s", number, activity_text(rank).c_str(),
-                step.c_str(), lag.c_str(), short_duration_text(rank["age_seconds"]).c_str(),
-                bytes_text(rank["memory_bytes"].get<double>()).c_str(), load.c_str(), compute.c_str(), wait.c_str(),
-                slow.c_str());
-  return out.substr(0, out.find_last_not_of(' ') + 1);
-}
-
-std::string TopView::text_of(const Row& row, std::size_t columns) const {
-  return terminal_line(row.rank ? rank_text(*row.rank) : node_text(row.node), columns);
-}
-
-std::string TopView::remark_text() const {
-  const std::string text = live_["waits_for"]["text"];
-  if (!text.empty()) return "waits for: " + text;
-  const std::string line = last_line_text(live_);
-  return line.empty() ? "" : "last line: " + line;
-}
-
-std::vector<std::string> TopView::head(std::size_t columns) const {
-  if (!live_.is_object()) return {terminal_line(problem_.empty() ? "asking the job ..." : problem_, columns)};
-  const auto field = [&](const char* name) { return live_.contains(name) ? live_[name] : json(); };
-  const std::string state = live_["state"] == "unknown"
-                                ? live_["problem"].get<std::string>()
-                                : live_["state"].get<std::string>() + " for " + duration_text(live_["state_seconds"]);
-  std::string first = live_["run_id"].get<std::string>() + "  " + (problem_.empty() ? state : problem_);
-  if (field("round").is_number()) first += "  round " + json_text(live_["round"]);
-  std::map<std::string, int> places;
-  for (const json& node : live_.value("nodes", json::array())) ++places[node["state"].get<std::string>()];
-  std::string second = "nodes:";
-  for (const auto& [place, count] : places) second += " " + std::to_string(count) + " " + place;
-  second += "  ranks: " + std::to_string(live_["ranks"].size());
-  if (live_.contains("restarts"))
-    second += "  restarts: " + json_text(live_["restarts"]["charged"]) + " of " + json_text(live_["restarts"]["limit"]);
-  if (field("snapshot_age_seconds").is_number())
-    second += "  snapshot: " + duration_text(live_["snapshot_age_seconds"]) + " ago";
-  std::vector<std::string> out{terminal_line(first, columns)};
-  if (const std::string steps = step_text(live_); !steps.empty())
-    out.push_back(terminal_line("step: " + steps, columns));
-  for (const std::string& line : {second, remark_text(), std::string(kHeadings)})
-    out.push_back(terminal_line(line, columns));
+  out.add("  " + std::to_string(ranks.size()) + (ranks.size() == 1 ? " rank" : " ranks"));
+  if (least) out.add("  step " + std::to_string(*least));
+  if (least && *least < last_step_) out.add(", " + std::to_string(last_step_ - *least) + " behind");
+  out.add("  " + bytes_text(memory));
+  add_node_trouble(ranks, out);
   return out;
 }
 
-std::string TopView::keys_text() const {
-  if (asks_about_drain_) return "drain " + drained_.name + ": its workers save, and leave it?   y: yes   others: no";
-  if (shows_text_) return "up/down: scroll   Esc: back   q: quit";
-  const char* const orders[] = {"rank", "steps behind", "memory", "own time"};
-  return "j/k: move  Enter: open  s: sort (" + std::string(orders[static_cast<std::size_t>(order_)]) +
-         ")  p: stacks  d: drain  q: quit";
+StyledLine TopView::rank_line(const json& rank, std::size_t columns) const {
+  const int number = rank["rank"];
+  const bool has_step = rank["step"].is_number();
+  const std::string step = has_step ? json_text(rank["step"]) : "-";
+  const std::int64_t lag = has_step ? last_step_ - rank["step"].get<std::int64_t>() : 0;
+  const std::string& trouble = trouble_of(rank);
+  const Widths widths = widths_for(columns);
+  const json loss = rank.value("loss", json());
+  StyledLine out = Cells()
+                       .left(std::to_string(number), widths.rank)
+                       .left(doing_text(rank), widths.does)
+                       .right(step, widths.step)
+                       .right(has_step ? std::to_string(lag) : "-", widths.lag, lag > 0 ? Style::strong : Style::dim)
+                       .right(short_duration_text(rank["age_seconds"]), widths.since)
+                       .right(processors_text(rank), widths.processors)
+                       .right(bytes_text(rank["memory_bytes"].get<double>()), widths.memory)
+                       .right(loss.is_number() ? loss_text(loss.get<double>()) : "-", widths.loss)
+                       .take();
+  const auto share = shares_.of(number);
+  const StyledLine bar = share ? share_bar(*share, kBarCells) : StyledLine("-", Style::dim);
+  out.add(" ").add(bar).fill(out.width() + kBarCells - bar.width() + 1);
+  const std::size_t room = columns > out.width() ? columns - out.width() : 0;
+  return out.add(short_trouble(trouble, room), style_of_trouble(trouble)).trimmed();
+}
+
+StyledLine TopView::line_of(const Row& row, std::size_t columns) const {
+  return (row.rank ? rank_line(*row.rank, columns) : node_line(row.node)).cut(columns);
+}
+
+std::vector<StyledLine> TopView::head(Size size) const {
+  const bool tall = size.rows >= kChartsRows;
+  std::vector<StyledLine> out = top_head(live_, problem_, size.columns, tall, unicode_);
+  if (!live_.is_object()) return out;
+  if (tall && size.columns >= kChartsColumns) {
+    const auto charts = chart_panel(live_, seen_, size.columns, unicode_);
+    if (!charts.empty() && out.back().width() > 0) out.emplace_back();
+    out.insert(out.end(), charts.begin(), charts.end());
+    if (!charts.empty()) out.emplace_back();
+  }
+  out.push_back(headings(size.columns));
+  return out;
+}
+
+StyledLine TopView::keys_line() const {
+  if (asks_about_drain_)
+    return {"drain " + drained_.name + ": its workers save, and leave it?   y: yes   others: no", Style::attention};
+  if (shows_text_) return {"up/down: scroll   Esc: back   q: quit", Style::dim};
+  const char* const orders[] = {"trouble", "rank", "steps behind", "memory", "own time"};
+  return {"j/k: move  Enter: open  s: sort (" + std::string(orders[static_cast<std::size_t>(order_)]) +
+              ")  p: stacks  d: drain  q: quit",
+          Style::dim};
 }
 
 std::size_t TopView::body_rows(Size size) const {
-  const std::size_t used = (shows_text_ ? 0 : head(size.columns).size()) + kKeysRows;
+  const std::size_t used = (shows_text_ ? 0 : head(size).size()) + kKeysRows;
   return size.rows > used ? size.rows - used : 0;
 }
 
@@ -273,7 +349,7 @@ TopView::Wish TopView::on(Key key, Size size) {
       break;
     }
     case Key::sort:
-      order_ = order_ == Order::share ? Order::rank : static_cast<Order>(static_cast<int>(order_) + 1);
+      order_ = order_ == Order::share ? Order::trouble : static_cast<Order>(static_cast<int>(order_) + 1);
       break;
     case Key::stacks:
       return shows_text_ ? Wish::nothing : Wish::stacks;
@@ -294,30 +370,30 @@ TopView::Frame TopView::frame(Size size) const {
   const std::size_t page = body_rows(size);
   if (shows_text_) {
     for (std::size_t i = text_top_; i < std::min(text_.size(), text_top_ + page); ++i)
-      out.lines.push_back(terminal_line(text_[i], size.columns));
+      out.lines.push_back(StyledLine(text_[i]).cut(size.columns));
   } else {
-    out.lines = head(size.columns);
+    out.lines = head(size);
     const std::vector<Row> all = rows();
     const std::size_t top = selected_ < page ? 0 : selected_ - page + 1;
     for (std::size_t i = top; i < std::min(all.size(), top + page); ++i) {
       if (i == selected_) out.selected = out.lines.size();
-      out.lines.push_back(text_of(all[i], size.columns));
+      out.lines.push_back(line_of(all[i], size.columns));
     }
   }
   out.lines.resize(size.rows > kKeysRows ? size.rows - kKeysRows : 0);
-  out.lines.push_back(terminal_line(keys_text(), size.columns));
+  out.lines.push_back(keys_line().cut(size.columns));
   return out;
 }
 
 std::string TopView::plain() const {
-  constexpr std::size_t kWide = 400;
+  constexpr std::size_t kAnyRows = 0, kManyColumns = 400;
   std::string out;
-  for (const std::string& line : head(kWide))
-    if (!line.empty()) out += line + "\n";
+  for (const StyledLine& line : head({kAnyRows, kManyColumns}))
+    if (line.width() > 0) out += line.text() + "\n";
   TopView open = *this;
   for (const Row& row : rows())
     if (is_closed(row.node) && open.toggled_.erase(row.node.key) == 0) open.toggled_.insert(row.node.key);
-  for (const Row& row : open.rows()) out += open.text_of(row, kWide) + "\n";
+  for (const Row& row : open.rows()) out += open.line_of(row, kManyColumns).text() + "\n";
   return out;
 }
 

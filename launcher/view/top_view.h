@@ -2,6 +2,7 @@
 // out.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,6 +11,9 @@
 #include <vector>
 
 #include "launcher/view/keys.h"
+#include "launcher/view/styled_line.h"
+#include "launcher/view/time_shares.h"
+#include "launcher/view/top_charts.h"
 
 namespace ddprun::launcher {
 
@@ -19,6 +23,8 @@ struct Size {
 
 class TopView {
  public:
+  // `unicode`: the terminal shows blocks.
+  explicit TopView(bool unicode = false) : unicode_(unicode) {}
   // `live`: an agent's answer (agent/status/status_json.h), `seconds`: on any clock that does not go back. An answer
   // without ranks keeps what was known of them out: nothing old is shown as if it were new.
   void take(nlohmann::json live, double seconds);
@@ -30,14 +36,13 @@ class TopView {
   enum class Wish { nothing, quit, stacks, drain };
   Wish on(Key key, Size size);
 
-  // At most `size.rows` lines of at most `size.columns` characters, without line ends. `selected`: the line that the
-  // cursor is on, from 0.
+  // `size.rows` lines of at most `size.columns` characters. `selected`: the line that the cursor is on, from 0.
   struct Frame {
-    std::vector<std::string> lines = {};
+    std::vector<StyledLine> lines = {};
     std::optional<std::size_t> selected = {};
   };
   Frame frame(Size size) const;
-  // All of it, for where there is no terminal.
+  // All of it without colours, for where there is no terminal.
   std::string plain() const;
   // The selected rank; empty: a node is, or nothing.
   std::optional<int> selected_rank() const;
@@ -48,7 +53,7 @@ class TopView {
   const DrainedNode& drained_node() const { return drained_; }
 
  private:
-  enum class Order { rank, lag, memory, share };
+  enum class Order { trouble, rank, lag, memory, share };
   struct Node {
     std::string key = {};  // the same in all answers of a round
     std::string name = {}, state = {}, reason = {};
@@ -58,33 +63,32 @@ class TopView {
     Node node = {};
     const nlohmann::json* rank = nullptr;  // null: the node's own row
   };
-  struct Share {  // of the time between two answers, in percent
-    double load = 0, compute = 0, wait = 0;
-  };
-  struct Times {
-    double load = 0, compute = 0, wait = 0, at = 0;
-  };
   void ask_about_drain();
   std::vector<Node> nodes() const;
   std::vector<Row> rows() const;
   std::vector<const nlohmann::json*> ranks_of(const Node& node) const;
   bool is_closed(const Node& node) const;
-  std::string text_of(const Row& row, std::size_t columns) const;
-  std::string node_text(const Node& node) const;
-  std::string rank_text(const nlohmann::json& rank) const;
-  std::vector<std::string> head(std::size_t columns) const;
-  std::string remark_text() const;  // whom the job waits for, or what it has printed last
-  std::string keys_text() const;
+  const std::string& trouble_of(const nlohmann::json& rank) const;
+  StyledLine line_of(const Row& row, std::size_t columns) const;
+  StyledLine node_line(const Node& node) const;
+  void add_node_trouble(const std::vector<const nlohmann::json*>& ranks, StyledLine& line) const;
+  StyledLine rank_line(const nlohmann::json& rank, std::size_t columns) const;
+  std::vector<StyledLine> head(Size size) const;
+  StyledLine keys_line() const;
+  void select(const Row& row);
   std::size_t body_rows(Size size) const;
   std::size_t line_count() const;
   void move(long by, Size size);
 
   nlohmann::json live_ = {};
   std::string problem_ = {};
-  std::map<int, Times> times_ = {};   // by rank
-  std::map<int, Share> shares_ = {};  // empty before the second answer
-  std::int64_t last_step_ = 0;        // of the rank that has done most
-  Order order_ = Order::rank;
+  bool unicode_ = false;
+  TimeShares shares_ = {};
+  SeenPoints seen_ = {};
+  std::map<int, std::string> troubles_ = {};  // by rank
+  std::map<int, int> worst_ = {};             // trouble_order() by group rank
+  std::int64_t last_step_ = 0;                // of the rank that has done most
+  Order order_ = Order::trouble;
   std::set<std::string> toggled_ = {};  // keys of nodes that were opened or closed
   std::size_t selected_ = 0;            // of rows()
   std::vector<std::string> text_ = {};  // of show_text()
