@@ -103,9 +103,14 @@ nlohmann::json LiveJob::status() {
   return answer.is_object() ? answer : nlohmann::json();
 }
 
+// An older agent's answer is empty, as if the job had ended.
 nlohmann::json LiveJob::status_with_history() {
+  if (!tells_history_) return status();
   nlohmann::json answer = parse_json(ask(agent::kAskHistory, kStatusSeconds));
-  return answer.is_object() ? answer : status();  // an older ddprun does not know the question
+  if (answer.is_object()) return answer;
+  answer = status();
+  tells_history_ = answer.is_null();
+  return answer;
 }
 
 std::string LiveJob::stacks() { return ask(agent::kAskStacks, kStacksSeconds); }

@@ -37,7 +37,7 @@ class LiveJob {
 
   // Answers of an agent (agent_socket.h); null or empty: the job has ended. Throws Error.
   nlohmann::json status();
-  // The same with the job's history, as far as the agent knows it.
+  // With "history", if this version of the agent tells it.
   nlohmann::json status_with_history();
   std::string stacks();
   agent::ActAnswer act(const rendezvous::Act& act);
@@ -48,6 +48,7 @@ class LiveJob {
 
   std::optional<RemoteJob> remote_;
   std::optional<RunningAgent> agent_;
+  bool tells_history_ = true;
 };
 
 }  // namespace ddprun::launcher

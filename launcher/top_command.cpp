@@ -66,8 +66,8 @@ class Asked {
 
 class Top {
  public:
-  // `drain` takes a node and returns what became of it.
-  Top(std::function<nlohmann::json()> status, std::function<std::string()> stacks,
+  // `status`: with history or without; `drain` takes a node and returns what became of it.
+  Top(std::function<nlohmann::json(bool)> status, std::function<std::string()> stacks,
       std::function<std::string(const std::string&)> drain)
       : look_(terminal_look(own_environment())),
         status_(std::move(status)),
@@ -81,7 +81,8 @@ class Top {
     while (!ended_) {
       const TimePoint now = Clock::now();
       if (now >= ask_at_ && !asked_.is_under_way()) {
-        asked_.ask(status_);
+        const bool with_history = TopView::shows_history(terminal_->size());
+        asked_.ask([this, with_history] { return status_(with_history); });
         ask_at_ = now + kEvery;
       }
       take_answers();
@@ -149,7 +150,7 @@ class Top {
   }
 
   const TerminalLook look_;
-  std::function<nlohmann::json()> status_;
+  std::function<nlohmann::json(bool with_history)> status_;
   std::function<std::string()> stacks_;
   std::function<std::string(const std::string&)> drain_;
   std::optional<Terminal> terminal_;
@@ -174,7 +175,10 @@ class Top {
 void show_top(const JobWords& words) {
   std::optional<LiveJob> job;
   if (words.from.empty()) job.emplace(words);
-  const auto status = [&] { return job ? job->status() : read_file(words.from); };
+  const auto status = [&](bool with_history) {
+    if (!job) return read_file(words.from);
+    return with_history ? job->status_with_history() : job->status();
+  };
   std::optional<LiveJob> stacks_job = job;  // asked at the same time
   const auto stacks = [&] { return stacks_job ? stacks_job->stacks() : std::string("A file has no stacks.\n"); };
   std::optional<LiveJob> acted_on = job;
@@ -185,7 +189,7 @@ void show_top(const JobWords& words) {
   };
   if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
     TopView view;
-    nlohmann::json live = status();
+    nlohmann::json live = status(false);
     if (live.is_null()) throw Error("cannot ask the job", "it has just ended");
     view.take(std::move(live), seconds_now());
     return print_text(stdout, view.plain());

@@ -58,7 +58,9 @@ std::vector<std::string> chart_rows(const std::vector<std::optional<double>>& ce
 ProgressBar progress_bar(double share, std::size_t cells, bool unicode) {
   const double full = std::clamp(share, 0.0, 1.0) * static_cast<double>(cells);
   const auto done = static_cast<std::size_t>(full);  // full only if all is done
-  return {repeated(unicode ? "█" : "#", done), repeated(unicode ? "░" : "-", cells - done)};
+  if (!unicode) return {repeated("#", done), repeated("-", cells - done)};
+  const bool has_half = full - static_cast<double>(done) >= 0.5;
+  return {repeated("━", done) + (has_half ? "╸" : ""), repeated("─", cells - done - (has_half ? 1 : 0))};
 }
 
 }  // namespace ddprun::launcher

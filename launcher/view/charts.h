@@ -21,7 +21,7 @@ std::vector<std::optional<double>> chart_cells(const std::vector<ChartPoint>& po
 std::vector<std::string> chart_rows(const std::vector<std::optional<double>>& cells, std::size_t rows, double low,
                                     double high, bool unicode);
 
-// "######----": so much of it, from 0 to 1, is done.
+// "######----": so much of it, from 0 to 1, is done. Of Unicode's lines it has halves of cells.
 struct ProgressBar {
   std::string done = {}, left = {};
 };

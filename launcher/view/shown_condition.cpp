@@ -57,19 +57,19 @@ ShownCondition shown_condition(const json& live) {
   return {told.value("text", ""), style_of_level(level), level == "over" || level == "bad"};
 }
 
-std::string state_text(const json& live) {
+std::string condition_text(const json& live) {
   const std::string state = live.value("state", "unknown"), problem = live.value("problem", "");
   if (state == "unknown" && !problem.empty()) return problem;
   const ShownCondition condition = shown_condition(live);
-  std::string out = condition.text;
-  if (condition.is_over) return out;
-  const auto number = [&](const char* name) {
-    return live.contains(name) && live[name].is_number() ? live[name].get<double>() : 0;
-  };
-  if (out == state && live.contains("state_seconds")) out += " for " + duration_text(live["state_seconds"]);
-  if (number("round") > 0) out += ", round " + json_text(live["round"]);
-  if (const double backoff = number("backoff_seconds"); backoff > 0)
-    out += ", the next one in " + duration_text(backoff);
+  if (condition.is_over || condition.text != state || !live.contains("state_seconds")) return condition.text;
+  return condition.text + " for " + duration_text(live["state_seconds"]);
+}
+
+std::string state_text(const json& live) {
+  std::string out = condition_text(live);
+  if (live.value("state", "unknown") == "unknown" || shown_condition(live).is_over) return out;
+  if (live["round"] > 0) out += ", round " + json_text(live["round"]);
+  if (const double backoff = live["backoff_seconds"]; backoff > 0) out += ", the next one in " + duration_text(backoff);
   return out;
 }
 

@@ -16,7 +16,10 @@ struct ShownCondition {
 };
 ShownCondition shown_condition(const nlohmann::json& live);
 
-// "running for 12 min 5 s, round 3"; "stands still for 3.1 s: ranks 0-2 wait for rank 3 (stopped), round 3"
+// "running for 12 min 5 s", "stands still for 3.1 s: ranks 0-2 wait for rank 3 (stopped)"; without a coordinator, why.
+std::string condition_text(const nlohmann::json& live);
+// The same and its round: "running for 12 min 5 s, round 3"; "stands still for 3.1 s: ranks 0-2 wait for rank 3
+// (stopped), round 3"
 std::string state_text(const nlohmann::json& live);
 
 // "rank 1 on n0 was killed by SIGKILL, 12 s ago"; empty: the last round did not end by a failure.

@@ -30,7 +30,7 @@ void add_lines(std::vector<StyledLine>& out, const std::vector<StyledLine>& more
 std::vector<StyledLine> condition_lines(const json& live, const std::string& problem, std::size_t columns) {
   const std::string run_id = live["run_id"].get<std::string>() + kBetween;
   const Span sentence =
-      problem.empty() ? Span{state_text(live), shown_condition(live).style} : Span{problem, Style::attention};
+      problem.empty() ? Span{condition_text(live), shown_condition(live).style} : Span{problem, Style::attention};
   return wrapped_sentence({run_id, Style::strong}, sentence, columns, kSentenceLines);
 }
 
@@ -56,22 +56,31 @@ StyledLine progress_line(const json& live, std::size_t columns, bool unicode) {
   return out.add(rest);
 }
 
-StyledLine facts_line(const json& live) {
-  StyledLine out("nodes: ", Style::dim);
+std::string nodes_by_place(const json& live) {
   std::map<std::string, int> places;
   for (const json& node : live.value("nodes", json::array())) ++places[node["state"].get<std::string>()];
-  std::vector<std::string> counted;
-  for (const auto& [place, count] : places) counted.push_back(std::to_string(count) + " " + place);
-  const auto add = [&](const char* name, const std::string& value) { out.add(name, Style::dim).add(value); };
-  for (std::size_t i = 0; i < counted.size(); ++i) out.add((i > 0 ? ", " : "") + counted[i]);
-  add("  ranks: ", std::to_string(live["ranks"].size()));
+  std::string out;
+  for (const auto& [place, count] : places) out += (out.empty() ? "" : ", ") + std::to_string(count) + " " + place;
+  return out;
+}
+
+// "round 3  nodes 2 active  ranks 4  restarts 1 of 3  useful 93 %  saved 5.2 s ago"; what does not fit is left out.
+StyledLine facts_line(const json& live, std::size_t columns) {
+  StyledLine out;
+  const auto add = [&](const char* name, const std::string& value) {
+    StyledLine part(out.width() > 0 ? kBetween : "");
+    part.add(name, Style::dim).add(" ").add(value);
+    if (!value.empty() && out.width() + part.width() <= columns) out.add(part);
+  };
+  if (const json round = head_field(live, "round"); round.is_number() && round > 0) add("round", json_text(round));
+  add("nodes", nodes_by_place(live));
+  add("ranks", std::to_string(live["ranks"].size()));
   if (live.contains("restarts"))
-    add("  restarts: ", json_text(live["restarts"]["charged"]) + " of " + json_text(live["restarts"]["limit"]));
+    add("restarts", json_text(live["restarts"]["charged"]) + " of " + json_text(live["restarts"]["limit"]));
+  if (const json time = head_field(live, "time"); time.is_object() && head_field(time, "useful_share").is_number())
+    add("useful", formatted("%.0f %%", kAllPercent * time["useful_share"].get<double>()));
   if (const json age = head_field(live, "snapshot_age_seconds"); age.is_number())
-    add("  snapshot: ", duration_text(age) + " ago");
-  const json time = head_field(live, "time");
-  if (time.is_object() && head_field(time, "useful_share").is_number())
-    add("  useful: ", formatted("%.0f %%", kAllPercent * time["useful_share"].get<double>()));
+    add("saved", duration_text(age) + " ago");
   return out;
 }
 
@@ -104,7 +113,7 @@ std::vector<StyledLine> top_head(const json& live, const std::string& problem, s
   std::vector<StyledLine> out = condition_lines(live, problem, columns);
   if (const StyledLine progress = progress_line(live, columns, unicode); progress.width() > 0)
     out.push_back(progress.cut(columns));
-  out.push_back(facts_line(live).cut(columns));
+  out.push_back(facts_line(live, columns));
   add_lines(out, remark_lines(live, columns, tall));
   return out;
 }

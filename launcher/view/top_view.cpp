@@ -16,13 +16,13 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kKeysRows = 1, kOpenRanksMax = 16, kTroublesNamed = 3;
+constexpr std::size_t kKeysRows = 1, kOpenRanksMax = 16;
 constexpr std::size_t kWideColumns = 120, kChartsColumns = 160, kChartsRows = 40;
 constexpr int kBarCells = 20;
 
 // What the columns of a rank's row are wide; 0: it is left out.
 struct Widths {
-  int rank = 5, does = 13, step = 6, lag = 4, since = 6, processors = 0, memory = 8, loss = 0;
+  int rank = 4, does = 15, step = 6, lag = 4, since = 6, processors = 0, memory = 8, loss = 0;
 };
 
 Widths widths_for(std::size_t columns) {
@@ -36,32 +36,33 @@ std::string doing_text(const json& rank) {
   return collective.empty() ? activity : activity + " " + collective;
 }
 
-// Cells of one row, each as wide as its column.
+// Cells of one row, each as wide as its column. A number is never cut.
 class Cells {
  public:
-  Cells& left(const std::string& text, int width, Style style = Style::plain) { return add(text, width, style, false); }
-  Cells& right(const std::string& text, int width, Style style = Style::plain) { return add(text, width, style, true); }
+  explicit Cells(const std::string& begin) { line_.add(begin, Style::dim); }
+  Cells& left(const StyledLine& text, int width) {
+    if (width == 0) return *this;
+    const StyledLine cell = text.cut(static_cast<std::size_t>(width));
+    line_.add(cell).add(std::string(static_cast<std::size_t>(width) - cell.width() + 1, ' '));
+    return *this;
+  }
+  Cells& right(const std::string& text, int width, Style style = Style::plain) {
+    const std::size_t size = characters_in(text), columns = static_cast<std::size_t>(width);
+    if (width > 0) line_.add(std::string(columns - std::min(columns, size), ' ')).add(text, style).add(" ");
+    return *this;
+  }
   StyledLine take() { return std::move(line_); }
 
  private:
-  Cells& add(const std::string& text, int width, Style style, bool to_right) {
-    if (width == 0) return *this;
-    const auto size = static_cast<std::size_t>(width);
-    const StyledLine cell = StyledLine(text, style).cut(size);
-    const std::string blanks(size - cell.width(), ' ');
-    line_.add(to_right ? blanks : "").add(cell).add(to_right ? " " : blanks + " ");
-    return *this;
-  }
-
-  StyledLine line_ = StyledLine("  ");
+  StyledLine line_ = {};
 };
 
 StyledLine headings(std::size_t columns) {
   const Widths widths = widths_for(columns);
   const Style style = Style::strong;
-  StyledLine out = Cells()
-                       .left("RANK", widths.rank, style)
-                       .left("DOES", widths.does, style)
+  StyledLine out = Cells("  ")
+                       .left({"RANK", style}, widths.rank)
+                       .left({"DOES", style}, widths.does)
                        .right("STEP", widths.step, style)
                        .right("LAG", widths.lag, style)
                        .right("SINCE", widths.since, style)
@@ -69,7 +70,7 @@ StyledLine headings(std::size_t columns) {
                        .right("MEMORY", widths.memory, style)
                        .right("LOSS", widths.loss, style)
                        .take();
-  out.add(" ").add("LOAD", Style::load).add(" ").add("COMPUTE", Style::compute).add(" ").add("WAIT", Style::wait);
+  out.add("LOAD", Style::load).add(" ").add("COMPUTE", Style::compute).add(" ").add("WAIT", Style::wait);
   return out.add("    ").add("TROUBLE", style).cut(columns);
 }
 
@@ -77,6 +78,9 @@ StyledLine headings(std::size_t columns) {
 std::string short_trouble(const std::string& trouble, std::size_t room) {
   return characters_in(trouble) <= room ? trouble : trouble.substr(0, trouble.find(' '));
 }
+
+std::string lag_text(const std::optional<std::int64_t>& lag) { return lag ? std::to_string(*lag) : "-"; }
+Style style_of_lag(const std::optional<std::int64_t>& lag) { return lag.value_or(0) > 0 ? Style::strong : Style::dim; }
 
 }  // namespace
 
@@ -191,74 +195,118 @@ std::vector<TopView::Row> TopView::rows() const {
   return out;
 }
 
-// "1 stopped, 2 slow": which ranks it means is seen when the node is open.
-void TopView::add_node_trouble(const std::vector<const json*>& ranks, StyledLine& line) const {
+// "1 stopped, 2 slow": which ranks it means is seen when the node is open. Where there is little room, of the worst.
+StyledLine TopView::node_trouble(const std::vector<const json*>& ranks, std::size_t room) const {
   std::map<std::pair<int, std::string>, int> counts;
   for (const json* rank : ranks)
     if (const std::string& trouble = trouble_of(*rank); !trouble.empty())
       ++counts[{trouble_order(trouble), trouble.substr(0, trouble.find_first_of("0123456789") - 1)}];
-  std::size_t named = 0;
+  StyledLine out;
   for (const auto& [trouble, count] : counts) {
-    if (++named > kTroublesNamed) break;
-    line.add(named == 1 ? "  " : ", ");
-    line.add(std::to_string(count) + " " + trouble.second, style_of_trouble(trouble.second));
+    const std::string number = (out.width() > 0 ? ", " : "") + std::to_string(count) + " ";
+    const std::size_t used = out.width() + number.size();
+    const std::string words = short_trouble(trouble.second, room > used ? room - used : 0);
+    if (out.width() > 0 && used + characters_in(words) > room) break;
+    out.add(number).add(words, style_of_trouble(trouble.second));
   }
+  return out;
 }
 
-StyledLine TopView::node_line(const Node& node) const {
-  const auto ranks = ranks_of(node);
-  double memory = 0;
-  std::optional<std::int64_t> least;
+// Of a node whose ranks are known: their sum of memory, the least step, the longest silence, the mean of their bars.
+TopView::Together TopView::together(const std::vector<const json*>& ranks) const {
+  Together out;
+  TimeShare sum;
+  int known = 0;
   for (const json* rank : ranks) {
-    memory += (*rank)["memory_bytes"].get<double>();
-    if ((*rank)["step"].is_number()) least = std::min(least.value_or(last_step_), (*rank)["step"].get<std::int64_t>());
+    out.memory += (*rank)["memory_bytes"].get<double>();
+    out.age = std::max(out.age, (*rank)["age_seconds"].get<double>());
+    if ((*rank)["step"].is_number())
+      out.step = std::min(out.step.value_or(last_step_), (*rank)["step"].get<std::int64_t>());
+    const auto share = shares_.of((*rank)["rank"].get<int>());
+    if (!share) continue;
+    ++known;
+    sum = {sum.load + share->load, sum.compute + share->compute, sum.wait + share->wait};
   }
-  StyledLine out(ranks.empty() ? "  " : is_closed(node) ? "+ " : "- ", Style::dim);
-  out.add(node.name, Style::strong).add("  " + node.state, node.state == "active" ? Style::plain : Style::busy);
-  if (!node.reason.empty()) out.add(": " + node.reason);
-  if (ranks.empty()) return out;
-  out.add("  " + std::to_string(ranks.size()) + (ranks.size() == 1 ? " rank" : " ranks"));
-  if (least) out.add("  step " + std::to_string(*least));
-  if (least && *least < last_step_) out.add(", " + std::to_string(last_step_ - *least) + " behind");
-  out.add("  " + bytes_text(memory));
-  add_node_trouble(ranks, out);
+  if (known > 0) out.share = {sum.load / known, sum.compute / known, sum.wait / known};
   return out;
+}
+
+// The node's name and what fits beside it.
+StyledLine TopView::node_name(const Node& node, std::size_t ranks, std::size_t room) const {
+  StyledLine out(node.name, Style::strong);
+  const StyledLine state("  " + node.state, node.state == "active" ? Style::plain : Style::busy);
+  const StyledLine count("  " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks"));
+  for (const StyledLine& more : {node.state.empty() ? StyledLine() : state, count})
+    if (out.width() + more.width() <= room) out.add(more);
+  return out;
+}
+
+StyledLine TopView::node_line(const Node& node, std::size_t columns) const {
+  const auto ranks = ranks_of(node);
+  if (ranks.empty()) {
+    StyledLine out = StyledLine("  ").add(node.name, Style::strong).add("  " + node.state, Style::busy);
+    return node.reason.empty() ? out : out.add(": " + node.reason);
+  }
+  const Together all = together(ranks);
+  const Widths widths = widths_for(columns);
+  const int room = widths.rank + 1 + widths.does;
+  std::optional<std::int64_t> lag;
+  if (all.step) lag = last_step_ - *all.step;
+  Cells cells(is_closed(node) ? "+ " : "- ");
+  cells.left(node_name(node, ranks.size(), static_cast<std::size_t>(room)), room)
+      .right(all.step ? std::to_string(*all.step) : "-", widths.step)
+      .right(lag_text(lag), widths.lag, style_of_lag(lag))
+      .right(short_duration_text(all.age), widths.since)
+      .right("", widths.processors)
+      .right(bytes_text(all.memory), widths.memory)
+      .right("", widths.loss);
+  StyledLine out = with_bar(cells.take(), is_closed(node) ? all.share : std::nullopt, is_closed(node));
+  return out.add(node_trouble(ranks, columns > out.width() ? columns - out.width() : 0)).trimmed();
+}
+
+// `expected`: without a share there is a mark in its place.
+StyledLine TopView::with_bar(StyledLine line, const std::optional<TimeShare>& share, bool expected) {
+  const std::size_t begin = line.width();
+  if (share)
+    line.add(share_bar(*share, kBarCells));
+  else if (expected)
+    line.add("-", Style::dim);
+  return line.fill(begin + kBarCells + 1);
 }
 
 StyledLine TopView::rank_line(const json& rank, std::size_t columns) const {
   const int number = rank["rank"];
   const bool has_step = rank["step"].is_number();
-  const std::string step = has_step ? json_text(rank["step"]) : "-";
-  const std::int64_t lag = has_step ? last_step_ - rank["step"].get<std::int64_t>() : 0;
+  std::optional<std::int64_t> lag;
+  if (has_step) lag = last_step_ - rank["step"].get<std::int64_t>();
   const std::string& trouble = trouble_of(rank);
   const Widths widths = widths_for(columns);
   const json loss = rank.value("loss", json());
-  StyledLine out = Cells()
-                       .left(std::to_string(number), widths.rank)
-                       .left(doing_text(rank), widths.does)
-                       .right(step, widths.step)
-                       .right(has_step ? std::to_string(lag) : "-", widths.lag, lag > 0 ? Style::strong : Style::dim)
-                       .right(short_duration_text(rank["age_seconds"]), widths.since)
-                       .right(processors_text(rank), widths.processors)
-                       .right(bytes_text(rank["memory_bytes"].get<double>()), widths.memory)
-                       .right(loss.is_number() ? loss_text(loss.get<double>()) : "-", widths.loss)
-                       .take();
-  const auto share = shares_.of(number);
-  const StyledLine bar = share ? share_bar(*share, kBarCells) : StyledLine("-", Style::dim);
-  out.add(" ").add(bar).fill(out.width() + kBarCells - bar.width() + 1);
+  Cells cells("  ");
+  cells.left(std::to_string(number), widths.rank)
+      .left(doing_text(rank), widths.does)
+      .right(has_step ? json_text(rank["step"]) : "-", widths.step)
+      .right(lag_text(lag), widths.lag, style_of_lag(lag))
+      .right(short_duration_text(rank["age_seconds"]), widths.since)
+      .right(processors_text(rank), widths.processors)
+      .right(bytes_text(rank["memory_bytes"].get<double>()), widths.memory)
+      .right(loss.is_number() ? loss_text(loss.get<double>()) : "-", widths.loss);
+  StyledLine out = with_bar(cells.take(), shares_.of(number), true);
   const std::size_t room = columns > out.width() ? columns - out.width() : 0;
   return out.add(short_trouble(trouble, room), style_of_trouble(trouble)).trimmed();
 }
 
 StyledLine TopView::line_of(const Row& row, std::size_t columns) const {
-  return (row.rank ? rank_line(*row.rank, columns) : node_line(row.node)).cut(columns);
+  return (row.rank ? rank_line(*row.rank, columns) : node_line(row.node, columns)).cut(columns);
 }
+
+bool TopView::shows_history(Size size) { return size.rows >= kChartsRows && size.columns >= kChartsColumns; }
 
 std::vector<StyledLine> TopView::head(Size size) const {
   const bool tall = size.rows >= kChartsRows;
   std::vector<StyledLine> out = top_head(live_, problem_, size.columns, tall, unicode_);
   if (!live_.is_object()) return out;
-  if (tall && size.columns >= kChartsColumns) {
+  if (shows_history(size)) {
     const auto charts = chart_panel(live_, seen_, size.columns, unicode_);
     if (!charts.empty() && out.back().width() > 0) out.emplace_back();
     out.insert(out.end(), charts.begin(), charts.end());

@@ -42,6 +42,8 @@ class TopView {
     std::optional<std::size_t> selected = {};
   };
   Frame frame(Size size) const;
+  // Whether a frame of that size shows curves and events, which an answer has on request alone.
+  static bool shows_history(Size size);
   // All of it without colours, for where there is no terminal.
   std::string plain() const;
   // The selected rank; empty: a node is, or nothing.
@@ -70,8 +72,16 @@ class TopView {
   bool is_closed(const Node& node) const;
   const std::string& trouble_of(const nlohmann::json& rank) const;
   StyledLine line_of(const Row& row, std::size_t columns) const;
-  StyledLine node_line(const Node& node) const;
-  void add_node_trouble(const std::vector<const nlohmann::json*>& ranks, StyledLine& line) const;
+  struct Together {  // of some ranks
+    double memory = 0, age = 0;
+    std::optional<std::int64_t> step = {};
+    std::optional<TimeShare> share = {};
+  };
+  Together together(const std::vector<const nlohmann::json*>& ranks) const;
+  StyledLine node_name(const Node& node, std::size_t ranks, std::size_t room) const;
+  StyledLine node_trouble(const std::vector<const nlohmann::json*>& ranks, std::size_t room) const;
+  StyledLine node_line(const Node& node, std::size_t columns) const;
+  static StyledLine with_bar(StyledLine line, const std::optional<TimeShare>& share, bool expected);
   StyledLine rank_line(const nlohmann::json& rank, std::size_t columns) const;
   std::vector<StyledLine> head(Size size) const;
   StyledLine keys_line() const;
