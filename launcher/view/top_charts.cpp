@@ -28,10 +28,11 @@ struct Series {
 
 void keep(std::vector<ChartPoint>& points, double ms, const json& value) {
   if (!value.is_number()) return;
+  if (points.size() == kSeenMax) {
+    for (std::size_t i = 0; i < kSeenMax / 2; ++i) points[i] = points[2 * i];
+    points.resize(kSeenMax / 2);
+  }
   points.push_back({ms, value.get<double>()});
-  if (points.size() < kSeenMax) return;
-  for (std::size_t i = 0; i < points.size() / 2; ++i) points[i] = points[2 * i + 1];
-  points.resize(points.size() / 2);
 }
 
 Series series_of(const json& history) {

@@ -22,7 +22,7 @@ constexpr int kBarCells = 20;
 
 // What the columns of a rank's row are wide; 0: it is left out.
 struct Widths {
-  int rank = 4, does = 15, step = 6, lag = 4, since = 6, processors = 0, memory = 8, loss = 0;
+  int rank = 4, does = 15, step = 6, lag = 4, since = 6, processors = 0, memory = 7, loss = 0;
 };
 
 Widths widths_for(std::size_t columns) {
@@ -72,6 +72,13 @@ StyledLine headings(std::size_t columns) {
                        .take();
   out.add("LOAD", Style::load).add(" ").add("COMPUTE", Style::compute).add(" ").add("WAIT", Style::wait);
   return out.add("    ").add("TROUBLE", style).cut(columns);
+}
+
+// At most seven characters.
+std::string memory_text(double bytes) {
+  constexpr double kGib = 1 << 30, kKilo = 1024;
+  if (bytes < 10 * kGib) return bytes_text(bytes);
+  return bytes < kKilo * kGib ? formatted("%.0f GiB", bytes / kGib) : formatted("%.1f TiB", bytes / kGib / kKilo);
 }
 
 // As far as a column's width goes, without half a word.
@@ -258,7 +265,7 @@ StyledLine TopView::node_line(const Node& node, std::size_t columns) const {
       .right(lag_text(lag), widths.lag, style_of_lag(lag))
       .right(short_duration_text(all.age), widths.since)
       .right("", widths.processors)
-      .right(bytes_text(all.memory), widths.memory)
+      .right(memory_text(all.memory), widths.memory)
       .right("", widths.loss);
   StyledLine out = with_bar(cells.take(), is_closed(node) ? all.share : std::nullopt, is_closed(node));
   return out.add(node_trouble(ranks, columns > out.width() ? columns - out.width() : 0)).trimmed();
@@ -289,7 +296,7 @@ StyledLine TopView::rank_line(const json& rank, std::size_t columns) const {
       .right(lag_text(lag), widths.lag, style_of_lag(lag))
       .right(short_duration_text(rank["age_seconds"]), widths.since)
       .right(processors_text(rank), widths.processors)
-      .right(bytes_text(rank["memory_bytes"].get<double>()), widths.memory)
+      .right(memory_text(rank["memory_bytes"]), widths.memory)
       .right(loss.is_number() ? loss_text(loss.get<double>()) : "-", widths.loss);
   StyledLine out = with_bar(cells.take(), shares_.of(number), true);
   const std::size_t room = columns > out.width() ? columns - out.width() : 0;

@@ -207,6 +207,32 @@ TEST_CASE("a job is found by its handle, id, name, or their beginning", "[job_re
   CHECK(std::get<std::string>(find_record(folder / "none", "x")) == "no job has been run or submitted here.");
 }
 
+TEST_CASE("the value of --watch may be left out, and a JOB behind it is none", "[job_words]") {
+  const auto read = [](std::vector<std::string> words) {
+    words.insert(words.begin(), "status");
+    return read_job_words(words);
+  };
+  CHECK_FALSE(read({"digits"}).watch);
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"-w", "digits"}, {"digits", "-w"}, {"digits", "--watch"}, {"--watch=1", "digits"}}) {
+    CHECK(read(words).watch == 1);
+    CHECK(read(words).handle == "digits");
+    CHECK(read(words).mistake.empty());
+  }
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"-w", "0.5"}, {"--watch", "0.5"}, {"--watch=0.5"}, {"-w0.5"}}) {
+    CHECK(read(words).watch == 0.5);
+    CHECK(read(words).handle.empty());
+  }
+  CHECK(read({"4711", "-w", "2"}).handle == "4711");
+  CHECK(read({"-w", "4711"}).mistake ==
+        "--watch is '4711'; it takes seconds, from 0.1 to 3600. A job's process id goes before it.");
+  for (const std::string wrong : {"x", "0", "-1", "nan", "inf", "1s", "3601"})
+    CHECK_THAT(read({"--watch=" + wrong}).mistake, StartsWith("--watch is '" + wrong + "'; it takes seconds"));
+  CHECK(read({"--json", "-w"}).mistake == "it takes --watch or --json, not both.");
+  CHECK_THAT(read_job_words({"top", "--watch"}).mistake, StartsWith("there is no option --watch"));
+}
+
 TEST_CASE("the words of the commands about jobs", "[job_words]") {
   const JobWords submit = read_job_words(
       {"submit", "--to", "slurm", "job.toml", "--set", "a=1", "--set=b=2", "--wait", "--", "-x", "--set"});

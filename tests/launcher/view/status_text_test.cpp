@@ -55,6 +55,41 @@ TEST_CASE("the status of a job, for people", "[status]") {
         "1     n0    compute       3.1 s  41    150%  300 MiB\n");
 }
 
+TEST_CASE("a condition with more to say than the state is shown in its place, and what is wrong with ranks",
+          "[status]") {
+  StatusAnswer answer{.job = JobView{.phase = JobPhase::running, .since = 125s, .round = 3, .restarts_max = 3}};
+  answer.nodes = {{.name = "n0", .ranks = {rank(0, Activity::wait, 3100ms), rank(1, Activity::compute, 3100ms)}}};
+  nlohmann::json live = to_json(answer);
+  const auto text = [&] { return status_text({.id = "mnist", .live = live, .has_record = false}); };
+  live["condition"] = {{"kind", "running"}, {"level", "good"}, {"seconds", nullptr}, {"why", ""}, {"text", "running"}};
+  live["last_failure"] = nullptr;
+  for (nlohmann::json& one : live["ranks"]) one["trouble"] = "";
+  CHECK(has(text(), "\nstate:      running for 2 min 5 s, round 3\n"));
+  CHECK_FALSE(has(text(), "TROUBLE"));
+  CHECK_FALSE(has(text(), "last failure"));
+  live["condition"]["text"] = "stands still for 3.1 s: rank 0 waits for rank 1 (stopped)";
+  live["last_failure"] = {
+      {"round", 2}, {"rank", 0}, {"node", "n0"}, {"text", "rank 0 was killed by SIGKILL"}, {"age_seconds", 65}};
+  live["ranks"][1]["trouble"] = "stopped";
+  CHECK(has(text(), "\nstate:      stands still for 3.1 s: rank 0 waits for rank 1 (stopped), round 3\n"));
+  CHECK(has(text(), "\nlast failure: rank 0 was killed by SIGKILL, 1 min 5 s ago\n"));
+  CHECK_THAT(text(), EndsWith("RANK  NODE  DOES     SINCE  STEP  CPU  MEMORY   TROUBLE\n"
+                              "0     n0    wait     3.1 s  41    -    300 MiB\n"
+                              "1     n0    compute  3.1 s  41    -    300 MiB  stopped\n"));
+  live["condition"] = {{"kind", "ended"}, {"level", "over"}, {"text", "ended well after 3 h 12 min"}};
+  CHECK(has(text(), "\nstate:      ended well after 3 h 12 min\n"));
+}
+
+TEST_CASE("of many ranks those in trouble are shown first", "[status]") {
+  StatusAnswer answer{.job = JobView{}};
+  answer.nodes = {{.name = "n0"}};
+  for (int i = 0; i < 64; ++i) answer.nodes[0].ranks.push_back(rank(i, Activity::compute, 1ms));
+  nlohmann::json live = to_json(answer);
+  live["ranks"][50]["trouble"] = "slow 2.4x";
+  CHECK(has(status_text({.id = "x", .live = live, .has_record = false}),
+            "TROUBLE\n50    n0    compute  0.0 s  41    -    300 MiB  slow 2.4x\n0     n0 "));
+}
+
 TEST_CASE("of ranks that report nothing it is said how to see more", "[status]") {
   StatusAnswer answer{.job = JobView{.phase = JobPhase::running, .round = 1}};
   RankView silent = rank(0, Activity::start, 60s);

@@ -71,17 +71,17 @@ TEST_CASE("top shows a tree of nodes and ranks, also of an agent that tells neit
   live["ranks"][3]["stopped"] = true;
   const auto lines = texts_of(view_of(live));
   REQUIRE(lines.size() == 24);
-  CHECK(lines[0] == "mnist  running for 2 min 5 s, round 3");
-  CHECK(lines[1] == "step 100 of 900  --------------------  11 %, 3 min left  5.3 steps/s  loss 0.2100");
-  CHECK(lines[2] == "nodes: 2 active  ranks: 4  restarts: 1 of 3  snapshot: 5.0 s ago");
+  CHECK(lines[0] == "mnist  running for 2 min 5 s");
+  CHECK(lines[1] == "step 100 of 900  -------------------  11 %, 3 min left  5.3 steps/s  loss 0.2100");
+  CHECK(lines[2] == "round 3  nodes 2 active  ranks 4  restarts 1 of 3  saved 5.0 s ago");
   CHECK(lines[3] == "waits for: rank 3 on n1 has computed for 3.1 s");
-  CHECK(lines[4] == "  RANK  DOES            STEP  LAG  SINCE   MEMORY  LOAD COMPUTE WAIT    TROUBLE");
-  CHECK(lines[5] == "- n1  active  2 ranks  step 97, 3 behind  205 MiB  1 stopped, 1 holds up");
-  CHECK(lines[6] == "  3     compute          100    0   0.2s  103 MiB  LLLCCCCCCWWWWWWWWWWW stopped");
-  CHECK(lines[7] == "  2     compute           97    3   0.2s  102 MiB  LLLCCCCCCWWWWWWWWWWW holds up");
-  CHECK(lines[8] == "- n0  active  2 ranks  step 100  201 MiB  1 slow");
-  CHECK(lines[9] == "  0     compute          100    0   0.2s  100 MiB  LLLCCCCCCWWWWWWWWWWW slow 1.6x");
-  CHECK(lines[10] == "  1     compute          100    0   0.2s  101 MiB  LLLCCCCCCWWWWWWWWWWW");
+  CHECK(lines[4] == "  RANK DOES              STEP  LAG  SINCE  MEMORY LOAD COMPUTE WAIT    TROUBLE");
+  CHECK(lines[5] == "- n1  active  2 ranks      97    3   0.2s 205 MiB                      1 stopped");
+  CHECK(lines[6] == "  3    compute            100    0   0.2s 103 MiB LLLCCCCCCWWWWWWWWWWW stopped");
+  CHECK(lines[7] == "  2    compute             97    3   0.2s 102 MiB LLLCCCCCCWWWWWWWWWWW holds up");
+  CHECK(lines[8] == "- n0  active  2 ranks     100    0   0.2s 201 MiB                      1 slow");
+  CHECK(lines[9] == "  0    compute            100    0   0.2s 100 MiB LLLCCCCCCWWWWWWWWWWW slow 1.6x");
+  CHECK(lines[10] == "  1    compute            100    0   0.2s 101 MiB LLLCCCCCCWWWWWWWWWWW");
   CHECK(lines[23] == "j/k: move  Enter: open  s: sort (trouble)  p: stacks  d: drain  q: quit");
 }
 
@@ -90,8 +90,8 @@ TEST_CASE("the condition is in the first line, coloured by its level and in word
   const StyledLine first = still.frame(kSmall).lines[0];
   CHECK(first.spans() ==
         std::vector<Span>{{"mnist  ", Style::strong},
-                          {"stands still for 4.7 s: ranks 0, 1 and 3 wait for rank 2 (stopped),", Style::attention}});
-  CHECK(has_line(still, "       round 2"));
+                          {"stands still for 4.7 s: ranks 0, 1 and 3 wait for rank 2 (stopped)", Style::attention}});
+  CHECK(has_line(still, "round 2  nodes 2 active  ranks 4  restarts 1 of 3  useful 93 %  saved 5.2 s ago"));
   CHECK(has_line(still, "0 steps/s"));
   CHECK(has_line(still, "waits for: rank 2 on n1 has computed for 4.7 s"));
   CHECK_FALSE(has_line(still, "last failure"));  // one sentence on a small terminal
@@ -199,7 +199,7 @@ TEST_CASE("top shows the last line of output of a job that reports no steps and 
   live["last_output"] = {{"line", "epoch 3\x1b[2J"}, {"age_seconds", 42}, {"rank", 1}, {"node", "n0"}};
   CHECK(has_line(view_of(live), "last line: 42 s ago, rank 1: epoch 3\\x1b[2J"));
   CHECK(has_line(view_of(live), "last line: 42 s ago,", {24, 22}));
-  CHECK(has_line(view_of(live), "  epoch 3\\x1b[2J", {24, 22}));
+  CHECK(has_line(view_of(live), "  rank 1: epoch", {24, 22}));
   CHECK(has(view_of(live).plain(), "\nlast line: 42 s ago"));
   live["waits_for"]["text"] = "rank 3";
   CHECK_FALSE(has_line(view_of(live), "last line"));
@@ -212,7 +212,7 @@ TEST_CASE("the bar is of the last minute, and stays while nothing moves", "[top]
   json live = job_of(1, 2);
   TopView view = view_of(live);
   CHECK(has_line(view,
-                 "  0     compute          100    0   0.2s  100 MiB  LLLCCCCCCWWWWWWWWWWW"));  // of the round so far
+                 "  0    compute            100    0   0.2s 100 MiB LLLCCCCCCWWWWWWWWWWW"));  // of the round so far
   live["ranks"][0]["compute_seconds"] = 1.75;
   live["ranks"][0]["wait_seconds"] = 2.25;
   live["ranks"][1]["load_seconds"] = 0;
@@ -221,12 +221,12 @@ TEST_CASE("the bar is of the last minute, and stays while nothing moves", "[top]
   view.take(live, 2);
   for (int second = 3; second < 200; ++second) {
     view.take(live, second);
-    CHECK(has_line(view, "100 MiB  CCCCCCCCCCCCCCCWWWWW"));
-    CHECK(has_line(view, "101 MiB  CCCCCCCCCCCCCCCCCCCC"));
+    CHECK(has_line(view, "100 MiB CCCCCCCCCCCCCCCWWWWW"));
+    CHECK(has_line(view, "101 MiB CCCCCCCCCCCCCCCCCCCC"));
   }
   live["ranks"][0]["wait_seconds"] = 3.25;
   view.take(live, 200);
-  CHECK(has_line(view, "100 MiB  WWWWWWWWWWWWWWWWWWWW"));
+  CHECK(has_line(view, "100 MiB WWWWWWWWWWWWWWWWWWWW"));
 }
 
 TEST_CASE("what took at least a hundredth has a letter of the bar", "[top]") {
@@ -241,15 +241,16 @@ TEST_CASE("ranks in trouble go first, and the cursor stays with its rank", "[top
   press(view, "jj");
   CHECK(view.selected_rank() == 1);
   view.take(still_moment(), 2);
-  CHECK(has_line(view, "- n1  active  2 ranks  step 357, 1 behind  4.1 GiB  1 stopped"));
+  CHECK(has_line(view, "- n1  active  2 ranks     357    1   4.7s 4.1 GiB                      1 stopped"));
   CHECK(view.selected_rank() == 1);
   press(view, "gj");
   CHECK(view.selected_rank() == 2);
   TopView many = view_of(many_moment());
   const auto lines = texts_of(many);
-  CHECK(lines[4] == "+ n16  active  8 ranks  step 356, 2 behind  17.4 GiB  1 held by the kernel, 1 ho>");
-  CHECK(lines[5] == "+ n9  active  8 ranks  step 358  17.0 GiB  1 slow");
-  CHECK(lines[6] == "+ n0  active  8 ranks  step 358  16.4 GiB");
+  CHECK(lines[5] == "+ n16  active  8 ranks    356    2   0.2s  17 GiB LLLCCCCCCCCCCCCCWWWW 1 held");
+  CHECK(lines[6] == "+ n9  active  8 ranks     358    0   0.2s  17 GiB LLLCCCCCCCCCCCCCWWWW 1 slow");
+  CHECK(lines[7] == "+ n0  active  8 ranks     358    0   0.2s  16 GiB LLLCCCCCCCCCCCCCWWWW");
+  CHECK(has_line(many, " 1 held by the kernel, 1 holds up", {24, 160}));
 }
 
 TEST_CASE("256 ranks fit into any terminal: nodes are closed at first, and the cursor stays in sight", "[top]") {
@@ -280,10 +281,10 @@ TEST_CASE("256 ranks fit into any terminal: nodes are closed at first, and the c
 
 TEST_CASE("one node of many ranks is open, and all its ranks can be reached", "[top]") {
   TopView view = view_of(job_of(1, 256));
-  CHECK(has_line(view, "- n0  active  256 ranks"));
+  CHECK(has_line(view, "- n0  active  "));
   press(view, "G");
   CHECK(view.selected_rank() == 255);
-  CHECK(has_line(view, "  255   compute"));
+  CHECK(has_line(view, "  255  compute"));
 }
 
 TEST_CASE("ranks are sorted by what the user asks for", "[top]") {
@@ -364,7 +365,7 @@ TEST_CASE("top without a job's answer, without a coordinator, and without ranks"
              {"waits_for", {{"text", ""}}}};
   view.take(alone, 1);
   CHECK(texts_of(view)[0] == "mnist  the coordinator is out of reach now");
-  CHECK(has_line(view, "- n2    1 rank  step 100"));
+  CHECK(has_line(view, "- n2  1 rank              100    0 "));
   view.take(job_of(0, 0), 2);
   CHECK(view.frame(kSmall).lines.size() == 24);
   CHECK_FALSE(view.selected_rank());
