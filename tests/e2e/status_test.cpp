@@ -115,7 +115,7 @@ TEST_CASE("top shows the job on a terminal until q, the stacks of a rank on p, a
           "[status][nodes][sanitized]") {
   ThreeRanks job(1, {"--rdzv-id=looked-at"}, {programs_folder() + "/hang_worker", kSteps});
   live_when("looked-at", trains);
-  Command top({ddprun_program(), "top", "looked-at"}, {.terminal = true});
+  Command top({ddprun_program(), "top", "looked-at"}, {.env = {{"NO_COLOR", "1"}}, .terminal = true});
   top.wait_for_output("- .*active  3 ranks", kLimit);
   top.wait_for_output("  2    (compute|wait grads|load) ", kLimit);
   top.wait_for_output("[LCW]{20}", kLimit);

@@ -15,15 +15,19 @@ struct ScreenSize {
   int columns, rows;
 };
 
-// What the terminal shows of the moment, once top has drawn it.
+// What the terminal shows of the moment, once top has drawn it: the same twice.
 Ended captured(const json& moment, ScreenSize size) {
   const TempFolder folder;
   folder.write("moment.json", moment.dump());
   const std::string script = R"(
 tmux="tmux -S $PWD/tmux -f /dev/null -u"
 $tmux new-session -d -x $COLUMNS -y $LINES "$DDPRUN top --file moment.json" || exit 1
-until $tmux capture-pane -p | grep -q 'q: quit'; do sleep 0.05; done
-$tmux capture-pane -p -e
+until [ "$now" = "$before" ] && echo "$now" | grep -q TROUBLE; do
+  before=$now
+  sleep 0.1
+  now=$($tmux capture-pane -p -e)
+done
+echo "$now"
 $tmux kill-server
 )";
   return run({"sh", "-c", script}, kLimit,
