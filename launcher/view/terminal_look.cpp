@@ -8,7 +8,7 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr const char* kReverse = "\x1b[7m";
+constexpr const char* kReverse = "7";
 constexpr const char* kReset = "\x1b[m";
 
 // SGR's parameters, as a terminal without colours has them, and with the eight that every other one has.
@@ -57,10 +57,13 @@ TerminalLook terminal_look(const std::map<std::string, std::string>& environment
 }
 
 std::string with_escapes(const StyledLine& line, bool selected, std::size_t columns, const TerminalLook& look) {
-  if (selected) return kReverse + StyledLine(line).fill(columns).text() + kReset;
+  StyledLine shown = line;
+  if (selected) shown.fill(columns);
   std::string out;
-  for (const Span& span : line.spans()) {
-    const std::string sgr = parameters(span.style, look.colours);
+  for (const Span& span : shown.spans()) {
+    const bool is_quiet = selected && span.style != Style::attention && span.style != Style::bad;
+    std::string sgr = is_quiet ? "" : parameters(span.style, look.colours);
+    if (selected) sgr = sgr.empty() ? kReverse : sgr + ";" + kReverse;
     out += sgr.empty() ? span.text : "\x1b[" + sgr + "m" + span.text + kReset;
   }
   return out;

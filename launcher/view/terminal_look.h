@@ -14,7 +14,7 @@ struct TerminalLook {
 };
 TerminalLook terminal_look(const std::map<std::string, std::string>& environment);
 
-// `selected`: reversed as a whole, up to `columns`.
+// `selected`: reversed as a whole, up to `columns`; what is wrong keeps its colour.
 std::string with_escapes(const StyledLine& line, bool selected, std::size_t columns, const TerminalLook& look);
 
 }  // namespace ddprun::launcher

@@ -60,12 +60,17 @@ std::vector<StyledLine> chart(StyledLine heading, const std::vector<std::string>
   return out;
 }
 
+double number_or(const json& live, const char* name, double other) {
+  const json value = live.value(name, json());
+  return value.is_number() ? value.get<double>() : other;
+}
+
 std::string span_text(const std::vector<ChartPoint>& points, double until_ms) {
   return "last " + duration_text(std::max((until_ms - points.front().ms) / kMsPerSecond, 1.0));
 }
 
-std::vector<StyledLine> pace_chart(const Series& series, std::size_t cells, bool unicode) {
-  const double now = series.pace.back().value, most = range_of(series.pace).second;
+std::vector<StyledLine> pace_chart(const Series& series, const json& live, std::size_t cells, bool unicode) {
+  const double now = number_or(live, "steps_per_second", series.pace.back().value), most = range_of(series.pace).second;
   StyledLine heading("pace  ", Style::strong);
   heading.add(formatted("%.3g steps/s", now), now > 0 ? Style::good : Style::attention);
   heading.add(formatted("  0 to %.3g, ", most) + span_text(series.pace, series.until_ms), Style::dim);
@@ -73,8 +78,8 @@ std::vector<StyledLine> pace_chart(const Series& series, std::size_t cells, bool
   return chart(heading, rows, Style::good, cells);
 }
 
-std::vector<StyledLine> loss_chart(Series series, std::size_t cells, bool unicode) {
-  const double now = series.loss.back().value;
+std::vector<StyledLine> loss_chart(Series series, const json& live, std::size_t cells, bool unicode) {
+  const double now = number_or(live, "loss", series.loss.back().value);
   const auto [least, most] = range_of(series.loss);
   const bool is_log = least > 0 && most >= kDecades * least;
   StyledLine heading("loss  ", Style::strong);
@@ -134,8 +139,8 @@ std::vector<StyledLine> chart_panel(const json& live, const SeenPoints& seen, st
   std::vector<std::vector<StyledLine>> blocks;
   if (parts > 0) {
     const std::size_t cells = (columns - for_events) / parts - kGap;
-    if (!series.pace.empty()) blocks.push_back(pace_chart(series, cells, unicode));
-    if (!series.loss.empty()) blocks.push_back(loss_chart(series, cells, unicode));
+    if (!series.pace.empty()) blocks.push_back(pace_chart(series, live, cells, unicode));
+    if (!series.loss.empty()) blocks.push_back(loss_chart(series, live, cells, unicode));
   }
   if (for_events > 0) blocks.push_back(last_events(history, parts > 0 ? for_events : columns));
   if (blocks.empty()) return {};

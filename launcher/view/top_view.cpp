@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kKeysRows = 1, kOpenRanksMax = 16;
+constexpr std::size_t kKeysRows = 1, kOpenRanksMax = 16, kNamesWidthMax = 24;
 constexpr std::size_t kWideColumns = 120, kChartsColumns = 160, kChartsRows = 40;
 constexpr int kBarCells = 20;
 
@@ -99,10 +99,12 @@ void TopView::take(json live, double seconds) {
   live_ = std::move(live);
   problem_.clear();
   last_step_ = 0;
+  names_width_ = 0;
   troubles_.clear();
   worst_.clear();
   for (const json& one : live_["ranks"]) {
     if (one["step"].is_number()) last_step_ = std::max(last_step_, one["step"].get<std::int64_t>());
+    names_width_ = std::max(names_width_, characters_in(one["node"].get<std::string>()));
     const std::string& trouble = troubles_[one["rank"].get<int>()] = trouble_text(live_, one);
     int& worst = worst_.emplace(one["group_rank"].get<int>(), trouble_order("")).first->second;
     worst = std::min(worst, trouble_order(trouble));
@@ -241,6 +243,7 @@ TopView::Together TopView::together(const std::vector<const json*>& ranks) const
 // The node's name and what fits beside it.
 StyledLine TopView::node_name(const Node& node, std::size_t ranks, std::size_t room) const {
   StyledLine out(node.name, Style::strong);
+  out.fill(std::min(names_width_, kNamesWidthMax));
   const StyledLine state("  " + node.state, node.state == "active" ? Style::plain : Style::busy);
   const StyledLine count("  " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks"));
   for (const StyledLine& more : {node.state.empty() ? StyledLine() : state, count})

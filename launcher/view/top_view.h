@@ -97,6 +97,7 @@ class TopView {
   SeenPoints seen_ = {};
   std::map<int, std::string> troubles_ = {};  // by rank
   std::map<int, int> worst_ = {};             // trouble_order() by group rank
+  std::size_t names_width_ = 0;               // of the nodes with ranks
   std::int64_t last_step_ = 0;                // of the rank that has done most
   Order order_ = Order::trouble;
   std::set<std::string> toggled_ = {};  // keys of nodes that were opened or closed

@@ -141,7 +141,7 @@ TEST_CASE("colours are shown where the terminal has them and nobody has asked fo
   const TerminalLook colours = terminal_look({{"TERM", "xterm-256color"}, {"LANG", "de_DE.UTF-8"}});
   CHECK(colours.unicode);
   CHECK(with_escapes(line, false, 80, colours) == "\x1b[32mwell\x1b[m \x1b[1;31mbad\x1b[m");
-  CHECK(with_escapes(line, true, 10, colours) == "\x1b[7mwell bad  \x1b[m");
+  CHECK(with_escapes(line, true, 10, colours) == "\x1b[7mwell\x1b[m\x1b[7m \x1b[m\x1b[1;31;7mbad\x1b[m\x1b[7m  \x1b[m");
   const TerminalLook without =
       terminal_look({{"TERM", "xterm"}, {"NO_COLOR", "1"}, {"LC_ALL", "C"}, {"LANG", "C.UTF-8"}});
   CHECK_FALSE(without.unicode);
@@ -248,8 +248,8 @@ TEST_CASE("ranks in trouble go first, and the cursor stays with its rank", "[top
   TopView many = view_of(many_moment());
   const auto lines = texts_of(many);
   CHECK(lines[5] == "+ n16  active  8 ranks    356    2   0.2s  17 GiB LLLCCCCCCCCCCCCCWWWW 1 held");
-  CHECK(lines[6] == "+ n9  active  8 ranks     358    0   0.2s  17 GiB LLLCCCCCCCCCCCCCWWWW 1 slow");
-  CHECK(lines[7] == "+ n0  active  8 ranks     358    0   0.2s  16 GiB LLLCCCCCCCCCCCCCWWWW");
+  CHECK(lines[6] == "+ n9   active  8 ranks    358    0   0.2s  17 GiB LLLCCCCCCCCCCCCCWWWW 1 slow");
+  CHECK(lines[7] == "+ n0   active  8 ranks    358    0   0.2s  16 GiB LLLCCCCCCCCCCCCCWWWW");
   CHECK(has_line(many, " 1 held by the kernel, 1 holds up", {24, 160}));
 }
 
@@ -260,9 +260,9 @@ TEST_CASE("256 ranks fit into any terminal: nodes are closed at first, and the c
     CHECK(frame.lines.size() == size.rows);
     for (const StyledLine& line : frame.lines) CHECK(line.width() <= size.columns);
   }
-  CHECK(has_line(view, "+ n0  active  8 ranks"));
+  CHECK(has_line(view, "+ n0   active  8 ranks"));
   press(view, "\n");
-  CHECK(has_line(view, "- n0  active  8 ranks"));
+  CHECK(has_line(view, "- n0   active  8 ranks"));
   CHECK_FALSE(view.selected_rank());
   press(view, "j");
   CHECK(view.selected_rank() == 0);
@@ -276,7 +276,7 @@ TEST_CASE("256 ranks fit into any terminal: nodes are closed at first, and the c
   press(view, "G");
   CHECK(has_line(view, "+ n31  active"));
   press(view, "g\n");
-  CHECK(has_line(view, "+ n0  active"));
+  CHECK(has_line(view, "+ n0   active"));
 }
 
 TEST_CASE("one node of many ranks is open, and all its ranks can be reached", "[top]") {
