@@ -1,4 +1,4 @@
-# Puts page.html, page.css and page.js together as bytes of a C++ file, with the hashes that the page's policy names.
+# Puts page.html, page.css and the scripts together as bytes of a C++ file, with the hashes that the page's policy names.
 # cmake -DFOLDER=agent/http/page -DOUTPUT=page.cpp -P EmbedPage.cmake
 
 # Of a text, as a Content-Security-Policy names it. CMake has no base64.
@@ -21,7 +21,12 @@ endfunction()
 
 # A file's text as it is: file(READ) with a hash over it takes ";" and "[" as they are within quotes.
 file(READ ${FOLDER}/page.css style)
-file(READ ${FOLDER}/page.js script)
+set(script "")
+foreach(part elements scales charts rounds ranks head page)  # page.js begins when the others are there
+  file(READ ${FOLDER}/${part}.js text)
+  string(APPEND script "${text}")
+endforeach()
+set(script "'use strict';\n(() => {\n${script}})();\n")
 file(READ ${FOLDER}/page.html page)
 string(REPLACE "@STYLE@" "${style}" page "${page}")
 string(REPLACE "@SCRIPT@" "${script}" page "${page}")
