@@ -1,7 +1,7 @@
 // Pace and loss over time or steps, with what happened as thin lines, and a cursor that both charts share.
 // A sample is [time, step, steps per second, loss, useful share], a mark [time, kind, text].
 const kCharts = [
-  { id: 'pace', name: 'Steps per second', index: 2, words: short, fromZero: true },
+  { id: 'pace', name: 'Steps per second', index: 2, words: paceText, fromZero: true },
   { id: 'loss', name: 'Loss', index: 3, words: lossText, fromZero: false },
 ];
 const kHigh = 190, kTop = 20, kBottom = 22, kRight = 12, kLogFrom = 30, kSnapshotApart = 48, kWordWide = 6.3;
@@ -27,13 +27,14 @@ function scalesOf(chart, points, wide) {
   const [least, most] = extent(points.map((sample) => sample[chart.index]));
   const log = !chart.fromZero && least > 0 && most / least > kLogFrom;
   let low = chart.fromZero ? 0 : least, high = most;
-  if (!log) {
-    const room = chart.fromZero ? 0 : (high - low) * 0.05;
-    low -= room;
-    high += (high - low) * 0.05;
-  }
   if (high <= low) high = low + (Math.abs(low) || 1);
-  const ticks = log ? logTicks(low, high) : numberTicks(low, high, 4);
+  if (!log) {  // from one tick to another
+    const step = roundStep((high - low) / 4);
+    low = Math.floor(low / step + 1e-9) * step;
+    high = Math.ceil(high / step - 1e-9) * step;
+  }
+  if (log) [low, high] = [logTicks(low / 10, low).pop(), logTicks(high, 10 * high)[0]];
+  const ticks = log ? logTicks(low, high).filter((_, i, all) => all.length < 8 || /^[0.]*1/.test(String(all[i]))) : numberTicks(low, high, 4);
   const left = 12 + kWordWide * Math.max(...ticks.map((value) => tickText(value, log).length), 2);
   const [first, last] = view.byStep ? extent(points.map((sample) => sample[1])) : [points[0][0], Math.max(points[points.length - 1][0], shown.now)];
   const share = log ? (value) => Math.log(value / low) / Math.log(high / low) : (value) => (value - low) / (high - low);

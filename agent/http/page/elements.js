@@ -29,6 +29,11 @@ function short(value, digits = 3) {
   if (size > 0 && size < 0.001) return value.toExponential(digits - 1);
   return size >= 1000 ? Math.round(value).toLocaleString('en') : String(Number(value.toPrecision(digits)));
 }
+// Of steps per second: three digits, so that it does not change its width.
+function paceText(value) {
+  if (!known(value)) return '–';
+  return value > 0 && value < 1000 && value >= 0.001 ? value.toPrecision(3) : short(value);
+}
 const whole = (value) => known(value) ? Math.round(value).toLocaleString('en') : '–';
 // As rendezvous/base/loss_text.h has it: four digits.
 function lossText(value) {
@@ -73,20 +78,20 @@ const age = (seconds, before = '', after = '') => known(seconds)
 // Keeps an element that is looked at: its children are replaced, not itself. `children`: also of one that a focus may be in.
 const fill = (id, ...children) => at(id).replaceChildren(...children);
 
-// `columns`: [heading, right-aligned, only where there is room]. A row may be {cells, className}.
+// `columns`: [heading, classes]: number is right-aligned, roomy only where there is room, slim as narrow as it can be.
+// A row may be {cells, className}.
 function table(caption, columns, rows) {
   const out = make('table'), head = make('tr');
   out.setAttribute('aria-label', caption);
-  const classes = columns.map(([, right, roomy]) => ((right ? 'number ' : '') + (roomy ? 'roomy' : '')).trim());
-  columns.forEach(([heading], i) => {
-    const cell = make(heading ? 'th' : 'td', heading, classes[i]);
+  columns.forEach(([heading, classes]) => {
+    const cell = make(heading ? 'th' : 'td', heading, classes);
     if (heading) cell.scope = 'col';
     head.append(cell);
   });
   const body = make('tbody');
   for (const row of rows) {
     const line = make('tr', undefined, row.className);
-    (row.cells || row).forEach((value, i) => line.append(having(make('td', undefined, classes[i]), value)));
+    (row.cells || row).forEach((value, i) => line.append(having(make('td', undefined, columns[i][1]), value)));
     body.append(line);
   }
   return having(out, having(make('thead'), head), body);

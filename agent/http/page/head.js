@@ -1,6 +1,6 @@
 // The band on top, the large figures, and what is small below them; of a report its failure and what it is of.
-const kSigns = { good: 'M7.5 12.5l3 3 6-7', busy: 'M7.5 12h.01M12 12h.01M16.5 12h.01', attention: 'M12 7v6M12 16.5v.01', bad: 'M8.5 8.5l7 7M15.5 8.5l-7 7', over: 'M8.5 8.5h7v7h-7z', lost: 'M9.5 9.5a2.5 2.5 0 1 1 3.4 2.3c-.7.3-.9.7-.9 1.5M12 16.5v.01' };
-const kColours = { good: '#1a7f37', busy: '#0969da', attention: '#b35900', bad: '#c6212e', over: '#57606a', lost: '#57606a' };
+const kSigns = { good: 'M7.5 12.5l3 3 6-7', busy: 'M7.5 12h.01M12 12h.01M16.5 12h.01', attention: 'M12 7v6M12 16.5v.01', bad: 'M8.5 8.5l7 7M15.5 8.5l-7 7', over: 'M8.5 8.5h7v7h-7z', done: 'M7.5 12.5l3 3 6-7', lost: 'M9.5 9.5a2.5 2.5 0 1 1 3.4 2.3c-.7.3-.9.7-.9 1.5M12 16.5v.01' };
+const kColours = { good: '#1a7f37', busy: '#0969da', attention: '#b35900', bad: '#c6212e', over: '#57606a', done: '#57606a', lost: '#57606a' };
 const kSilentHint = ['This script reports no steps. Started with ', 'ddprun --watch=see', ', a Python script that uses PyTorch shows steps, pace and hangs here, without a change to it.'];
 
 function stateText(status) {
@@ -58,7 +58,8 @@ function about(status) {
 let announced = '', signShown = '';
 function head() {
   const status = shown.status, name = status.run_id || 'ddprun', condition = over || conditionOf(status), lost = Boolean(gone) && !over;
-  const level = lost ? 'lost' : kSigns[condition.level] ? condition.level : 'attention', progress = progressParts(status);
+  const well = condition.level === 'over' && /well|succeeded/.test(condition.text);
+  const level = lost ? 'lost' : well ? 'done' : kSigns[condition.level] ? condition.level : 'attention', progress = progressParts(status);
   put(at('job'), name);
   put(at('about'), about(status));
   const running = condition.level === 'good' && progress ? ' ' + progress.done : '';
@@ -71,7 +72,7 @@ function head() {
   }
   const words = lost ? 'no contact; ' + clock(shown.now) + ': ' + condition.text : '';
   const sentence = aging(make('b'), (more) => words || conditionText(condition, more));
-  fill('state', sentence, ...facts(status).map((fact) => make('span', ' · ' + fact)));
+  fill('state', sentence, ...facts(status).flatMap((fact) => ['\u00a0· ', make('span', fact)]));
   const key = lost ? 'no contact' : condition.kind;
   if (key !== announced) put(at('said'), name + ': ' + (words || condition.text));
   announced = key;
@@ -99,7 +100,7 @@ function timeFigure(status, condition) {
   const report = status.report, progress = progressParts(status);
   if (report && known(report.began)) return figure('Took', duration((report.ended - report.began) / 1000), '', 'from ' + clock(report.began) + ' to ' + clock(report.ended));
   if (status.finished || over || !progress) return null;
-  if (!progress.left) return figure('Time left', '–', '', 'not known: ' + condition.kind);
+  if (!progress.left) return figure('Time left', '–', '', condition.kind === 'stands still' ? 'while it stands still' : 'not known yet');
   const end = shown.now + 1000 * status.progress.seconds_left, today = new Date(end).toDateString() === new Date(shown.now).toDateString();
   return figure('Time left', progress.left, '', 'until about ' + (today ? '' : new Date(end).toLocaleDateString('en-GB', { day: 'numeric', month: 'short' }) + ', ') + clock(end, false));
 }
@@ -107,8 +108,8 @@ function paceFigure(status) {
   const pace = status.steps_per_second;
   if (!known(pace)) return null;
   const before = [...shown.samples].reverse().find((sample) => sample[2] > 0);
-  const below = pace > 0 ? duration(1 / pace).replace(/^0\.\d s$/, Math.round(1000 / pace) + ' ms') + ' a step' : before ? 'before: ' + short(before[2]) : 'no step is done';
-  return figure(status.finished ? 'Pace at the end' : 'Pace', short(pace), 'steps/s', below, sparkline(2), pace > 0 || status.finished ? '' : 'attention');
+  const below = pace > 0 ? duration(1 / pace).replace(/^0\.\d s$/, Math.round(1000 / pace) + ' ms') + ' a step' : before ? paceText(before[2]) + ' before' : 'no step is done';
+  return figure(status.finished ? 'Pace at the end' : 'Pace', paceText(pace), 'steps/s', below, sparkline(2), pace > 0 || status.finished ? '' : 'attention');
 }
 function usefulFigure(status) {
   const time = status.time || {};

@@ -1,5 +1,5 @@
 // Ranks: a row each, those in trouble first; of many ranks a strip of cells by node, and the rows folded.
-const kRowsMax = 16, kMinuteMs = 60000;
+const kRowsMax = 16, kNodesMax = 8, kMinuteMs = 60000;
 const kPhases = ['load', 'compute', 'wait'];
 const kTroubles = ['stopped', 'held by the kernel', 'holds up', 'slow', 'paused', 'behind'], kBad = 2;  // the first ones are red
 const kCodes = { '.': 'train', w: 'wait', v: 'save', e: 'evaluate or start', b: 'behind', s: 'slow', h: 'hold up others', x: 'stopped', '-': 'ended' };
@@ -68,14 +68,14 @@ function columnsOf(list) {
   const times = list.some((rank) => sharesOf(rank)), steps = list.some((rank) => known(rank.step));
   const furthest = Math.max(0, ...list.map((rank) => rank.step || 0));
   return [
-    [['Rank', true], (rank) => String(rank.rank)],
-    [['Node'], (rank) => rank.node],
-    [['Does'], (rank, trouble, again) => doesCell(rank, trouble, again)],
-    ...times ? [[['Time'], (rank) => timeCells(rank)[0]], [['%', false, true], (rank) => timeCells(rank)[1]]] : [],
-    ...steps ? [[['Step', true, true], (rank) => whole(rank.step)],
-      [['Behind', true], (rank) => known(rank.step) ? (furthest - rank.step ? whole(furthest - rank.step) : '0') : '–']] : [],
-    [['CPU', true, steps], (rank) => percent(rank.processors, 0)],
-    [['Memory', true, steps], (rank) => memory(rank.memory_bytes)],
+    [['Rank', 'number slim'], (rank) => String(rank.rank)],
+    [['Node', 'slim'], (rank) => rank.node],
+    [['Does', times ? 'does' : ''], (rank, trouble, again) => doesCell(rank, trouble, again)],
+    ...times ? [[['Last minute', 'times'], (rank) => timeCells(rank)[0]], [['%', 'roomy slim'], (rank) => timeCells(rank)[1]]] : [],
+    ...steps ? [[['Step', 'number roomy'], (rank) => whole(rank.step)],
+      [['Behind', 'number'], (rank) => known(rank.step) ? (furthest - rank.step ? whole(furthest - rank.step) : '0') : '–']] : [],
+    [['CPU', steps ? 'number roomy' : 'number'], (rank) => percent(rank.processors, 0)],
+    [['Memory', steps ? 'number roomy' : 'number'], (rank) => memory(rank.memory_bytes)],
   ];
 }
 function rankTable(list, caption, byNode) {
@@ -111,27 +111,31 @@ function stripOf(status) {
   return [...nodes.values()];
 }
 const tallyOf = (codes) => Object.entries(kCodes).map(([code, words]) => [code, words, codes.split(code).length - 1]).filter(([, , number]) => number);
-const cell = (code, number = 1) => make('span', (code === '.' ? '·' : code).repeat(number), 'cell code-' + (({ '.': 'train', '-': 'ended' })[code] || code));
-// A node's ranks: runs of equal cells.
+const cell = (code) => make('span', code === '.' ? '·' : code, 'cell code-' + (({ '.': 'train', '-': 'ended' })[code] || code));
 function nodeCells({ node, first, codes }) {
   const cells = make('span', undefined, 'cells'), tally = tallyOf(codes).map(([, words, number]) => number + ' ' + words).join(', ');
-  for (const run of codes.match(/(.)\1*/g) || []) cells.append(cell(run[0], run.length));
+  cells.append(...[...codes].map(cell));
   const out = having(make('div', undefined, 'node'), make('span', node, 'name'), cells);
   out.setAttribute('role', 'img');
   out.title = `${node}, ranks ${first} to ${first + codes.length - 1}: ${tally}`;
   out.setAttribute('aria-label', out.title);
   return out;
 }
+let stripShown = '';
 function strip(status) {
-  const nodes = stripOf(status);
-  if (!show('strip', nodes.length)) return;
+  const nodes = stripOf(status), key = JSON.stringify(nodes);
+  if (!show('strip', nodes.length) || key === stripShown) return;
+  stripShown = key;
   const legend = make('ul', undefined, 'legend');
   for (const [code, words, number] of tallyOf(nodes.map((node) => node.codes).join(''))) {
     const sign = cell(code);
     sign.setAttribute('aria-hidden', 'true');
     legend.append(having(make('li'), sign, ' ' + number + ' ' + words));
   }
-  fill('strip', legend, having(make('div', undefined, 'nodes'), ...nodes.map(nodeCells)));
+  const longest = (of) => Math.max(...nodes.map((node) => node[of].length)), grid = having(make('div', undefined, 'nodes'), ...nodes.map(nodeCells));
+  grid.style.setProperty('--name', Math.min(longest('node'), 16) + 'ch');
+  grid.style.setProperty('--ranks', Math.min(longest('codes'), 8));
+  fill('strip', legend, grid);
 }
 
 function ranks() {
@@ -159,26 +163,28 @@ function lines() {
     having(make('span', undefined, 'from'), who + ', ', age(line.age_seconds, '', ' ago')), make('code', line.line))));
 }
 
+// Of few ranks the rows tell it.
 function slowest() {
   const named = new Map((shown.status.slow_ranks || []).map((slow) => [slow.phase + slow.rank, slow.ratio]));
   const rows = (shown.status.slowest || []).map((one) => [one.phase, String(one.rank), one.node, duration(one.seconds), duration(one.median_seconds),
-    named.has(one.phase + one.rank) ? make('span', short(named.get(one.phase + one.rank), 2) + '× the median', 'badge attention') : '']);
-  if (show('s-slow', rows.length && (shown.status.ranks || []).length > 1))
-    fill('slow', table('Slowest rank of each phase in this round', [['Phase'], ['Rank', true], ['Node'], ['Time', true], ['Median', true], ['']], rows));
+    named.has(one.phase + one.rank) ? make('span', short(named.get(one.phase + one.rank), 2) + '×', 'badge attention') : '']);
+  if (show('s-slow', rows.length && (shown.status.ranks || []).length > kRowsMax))
+    fill('slow', table('Slowest rank of each phase in this round', [['Phase'], ['Rank', 'number'], ['Node', 'roomy'], ['Time', 'number'], ['Median', 'number'], ['']], rows));
 }
+// Where some node is not well; of many nodes only those.
 function nodes() {
   const silent = new Set(shown.status.silent_nodes || []), all = shown.status.nodes || [];
   const well = (node) => node.state === 'active' && !silent.has(node.name) && !node.reason;
-  const sorted = [...all.filter((node) => !well(node)), ...all.filter(well)].slice(0, 64), why = all.some((node) => node.reason);
+  const many = all.length > kNodesMax, sorted = [...all.filter((node) => !well(node)), ...many ? [] : all.filter(well)].slice(0, 64), why = all.some((node) => node.reason);
   const range = (list) => !list || !list.length ? '–' : list.length > 1 ? list[0] + '–' + list[list.length - 1] : String(list[0]);
   const rows = sorted.map((node) => ({ className: well(node) ? '' : 'row-attention',
     cells: [node.name, node.state + (silent.has(node.name) ? ', no answer' : ''), range(node.ranks), ...why ? [node.reason] : []] }));
   const tallies = {};
   for (const node of all) tallies[node.state] = (tallies[node.state] || 0) + 1;
-  const shownHere = show('s-nodes', all.length > 1 || all.some((node) => !well(node)));
+  const shownHere = show('s-nodes', all.some((node) => !well(node)));
   at('s-slow').classList.toggle('whole', !shownHere);
   at('s-nodes').classList.toggle('whole', at('s-slow').hidden);
   put(at('h-nodes'), 'Nodes: ' + Object.entries(tallies).map(([state, number]) => number + ' ' + state).join(', '));
-  fill('nodes', table('Nodes', [['Node'], ['State'], ['Ranks', true], ...why ? [['Why']] : []], rows), all.length > 64 ? soft('The first 64 are listed.') : '');
+  fill('nodes', table('Nodes', [['Node'], ['State'], ['Ranks', 'number'], ...why ? [['Why']] : []], rows));
   reachable('nodes', 'table of nodes');
 }

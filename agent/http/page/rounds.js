@@ -66,6 +66,7 @@ function rounds() {
   const list = make('ol', undefined, 'stories');
   list.append(...shown.rounds.slice(-kRoundRowsMax).reverse().map(story));
   fill('rounds', list, shown.rounds.length > kRoundRowsMax ? soft(`The last ${kRoundRowsMax} of ${shown.rounds.length} are listed.`) : '');
+  at('rounds').parentElement.classList.toggle('single', shown.rounds.length < 2);
   reachable('rounds', 'rounds, the newest first');
   times();
 }
@@ -75,7 +76,7 @@ function times() {
   if (!show('s-time', spent.length)) return;
   const rows = spent.map(([kind, words]) => [having(make('span', undefined, 'named'), swatch(kind), make('span', kind.replace('_', ' '))), duration(time[kind]),
     percent(time[kind] / total), bar([[kind, time[kind] / total]]), words]);
-  fill('time', table('Where the time went', [['Kind'], ['Time', true], ['Share', true], ['', false, true], ['What', false, true]], rows));
+  fill('time', table('Where the time went', [['Kind'], ['Time', 'number'], ['Share', 'number'], ['', 'roomy shares'], ['What', 'roomy what']], rows));
 }
 
 // Parts side by side, each [class, share of the whole].

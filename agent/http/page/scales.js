@@ -10,12 +10,12 @@ function numberTicks(least, most, number) {
   for (let i = Math.ceil(least / step - 1e-9); i * step <= most + step * 1e-9; ++i) out.push(Number((i * step).toPrecision(12)));
   return out;
 }
-// Powers of ten; where there are few of them, 2 and 5 times them, too.
+// 1, 2 and 5 times powers of ten.
 function logTicks(least, most) {
-  const out = [], digits = most / least < 1000 ? [1, 2, 5] : [1];
+  const out = [];
   for (let power = Math.floor(Math.log10(least)); power <= Math.log10(most); ++power)
-    for (const digit of digits) out.push(Number((digit * 10 ** power).toPrecision(3)));
-  return out.filter((value) => value >= least && value <= most);
+    for (const digit of [1, 2, 5]) out.push(Number((digit * 10 ** power).toPrecision(3)));
+  return out.filter((value) => value >= 0.999 * least && value <= 1.001 * most);
 }
 const kTimeSteps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400].map((seconds) => 1000 * seconds);
 // Of local time: [milliseconds, words].

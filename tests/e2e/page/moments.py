@@ -7,14 +7,15 @@ import os
 import random
 import sys
 
-NOW = 1790000000000  # 2026-09-21 13:33:20 UTC
+NOW = 1790000000000  # 2026-09-21 14:13:20 UTC
 KINDS = ("productive", "start", "restore", "save", "lost_work", "hang", "stop", "waiting")
 GIB = 2 ** 30
 
 
-def samples_of(seconds, pace, first_step, useful, seed, until_pace=None, loss=(2.4, 0.19), apart=2):
-    """One each `apart` seconds, of the `seconds` before NOW: pace and loss with noise, the useful share as it grows."""
-    noise, step, out = random.Random(seed), first_step, []
+def samples_of(seconds, pace, steps, useful, seed, until_pace=None, loss=(2.4, 0.19), apart=2):
+    """One each `apart` seconds, of the `seconds` before NOW, from the first to the last of `steps`: pace and loss with noise, the useful
+    share as it grows."""
+    noise, step, out = random.Random(seed), steps[0], []
     count = int(seconds / apart)
     for i in range(count + 1):
         at = NOW - 1000 * apart * (count - i)
@@ -26,13 +27,14 @@ def samples_of(seconds, pace, first_step, useful, seed, until_pace=None, loss=(2
         grown = useful * (1 - math.exp(-(i * apart + 3) / 25))
         out.append([at, round(step), None if now_pace is None else round(now_pace, 2), round(value, 4), round(grown, 3)])
         step += apart * (now_pace or 0)
+    for sample in out:
+        sample[1] = round(steps[0] + (sample[1] - steps[0]) * (steps[1] - steps[0]) / (step - apart * (now_pace or 0) - steps[0]))
     return out
 
 
 def time_of(**seconds):
     total = sum(seconds.values())
     return {**dict.fromkeys(KINDS, 0), **seconds, "total": round(total, 3), "useful_share": round(seconds.get("productive", 0) / total, 3)}
-
 
 
 def rank_of(rank, node, step, shares=(0.05, 0.8, 0.15), seconds=1260, **more):
@@ -91,7 +93,7 @@ def running():
     return {"now": NOW,
             "status": status_of(condition("running", "good", "running"), ranks, two_nodes(),
                                 slowest=slowest(("load", 1, "n0", 63.0, 57.0), ("compute", 2, "n1", 1045.8, 1027.0), ("wait", 1, "n0", 201.6, 176.4))),
-            "samples": samples_of(1250, 4.96, 4, 0.966, 1),
+            "samples": samples_of(1250, 4.96, (4, 6204), 0.966, 1),
             "rounds": [round_of(1, begin, None, productive=1236.0, start=9.2, restore=14.1, save=20.7)],
             "marks": [[NOW - 845000, "snapshot", "step 2000"], [NOW - 443000, "snapshot", "step 4000"], [NOW - 41300, "snapshot", "step 6000"]]}
 
@@ -106,7 +108,7 @@ def straggler():
                               progress={"done_share": 0.4847, "percent": 48, "seconds_left": 3120, "text": "48.4 %, 52 min left"},
                               slow_ranks=[{"rank": 3, "phase": "compute", "ratio": 2.4}],
                               slowest=slowest(("load", 1, "n0", 37.8, 37.8), ("compute", 3, "n1", 1096.2, 453.6), ("wait", 0, "n0", 781.2, 768.6)))
-    out["samples"] = samples_of(1250, 5.3, 4, 0.966, 2, lambda at, pace: pace if at < 1157 else pace * 0.4)
+    out["samples"] = samples_of(1250, 5.3, (4, 6204), 0.966, 2, lambda at, pace: pace if at < 1157 else pace * 0.4)
     out["marks"].append([NOW - 93000, "straggler", text])
     return out
 
@@ -122,7 +124,7 @@ def stands_still():
                               steps_per_second=0, progress={"done_share": 0.4847, "percent": 48, "seconds_left": None, "text": "48.4 %"},
                               waits_for={"ranks": [2], "nodes": ["n1"], "text": "rank 2 on n1 has computed for 4.7 s, after step 6203; 3 ranks wait"},
                               slowest=out["status"]["slowest"])
-    out["samples"] = samples_of(1250, 4.98, 4, 0.966, 3, lambda at, pace: pace if at < 1246 else 0.0)
+    out["samples"] = samples_of(1250, 4.98, (4, 6204), 0.966, 3, lambda at, pace: pace if at < 1246 else 0.0)
     out["marks"].append([NOW - 4700, "still", why])
     return out
 
@@ -137,8 +139,8 @@ def after_kill():
                        time=time_of(productive=346.3, start=16.4, restore=18.9, save=7.3, lost_work=25.0, stop=3.1, waiting=4.0),
                        last_failure={"round": 1, "rank": 1, "node": "n0", "text": story, "age_seconds": 55.1},
                        slowest=slowest(("load", 1, "n0", 2.1, 1.9), ("compute", 2, "n1", 34.0, 33.4), ("wait", 1, "n0", 6.6, 5.7)))
-    before = [[at - 55000, *rest] for at, *rest in samples_of(346, 5.0, 10, 0.93, 4)]
-    samples = before + samples_of(40, 5.0, 1500, 0.823, 5)
+    before = [[at - 55000, *rest] for at, *rest in samples_of(346, 5.0, (10, 1625), 0.93, 4)]
+    samples = before + samples_of(40, 5.0, (1501, 1712), 0.823, 5)
     for i, sample in enumerate(samples):
         if i >= len(before):
             sample[4] = round(0.79 + 0.0016 * (i - len(before)), 3)
@@ -192,12 +194,11 @@ def failed():
         for kind, seconds in one["spent"].items():
             times[kind] = times.get(kind, 0) + seconds
     noise, samples = random.Random(6), []
-    for i in range(41):
+    for i in range(51):
         at = began + 60000 * i
-        step = min(8120, 120 + 200 * i)
-        samples.append([at, step, round(3.4 * (1 + 0.03 * noise.gauss(0, 1)), 2), round((0.19 + 2.2 * math.exp(-step / 1800)) * (1 + 0.03 * noise.gauss(0, 1)), 4),
+        step, pace = min(8120, 120 + 200 * i), 3.4 if i <= 40 else 0
+        samples.append([at, step, round(pace * (1 + 0.03 * noise.gauss(0, 1)), 2), round((0.19 + 2.2 * math.exp(-step / 1800)) * (1 + 0.03 * noise.gauss(0, 1)), 4),
                         None])
-    samples.append([NOW, 8120, 0.0, 0.2377, None])
     status = {"run_id": "mnist-large", "finished": True, "starts": 1, "state": "failed", "error": text, "round": 3, "step": 8120, "total_steps": 12800,
               "steps_per_second": 0.0, "loss": 0.2377, "snapshot_step": 8000, "time": time_of(**times),
               "condition": condition("failed", "bad", "failed: " + text, None, text), "last_failure": None,
@@ -260,7 +261,7 @@ def many():
                        slowest=slowest(("load", 12, "n1", 71.2, 57.0), ("compute", 130, "n16", 1211.3, 1027.0), ("wait", 5, "n0", 201.6, 176.4)))
     out = running()
     out["status"] = status
-    out["samples"] = samples_of(1250, 4.98, 4, 0.966, 8, lambda at, pace: pace if at < 1244 else 0.0)
+    out["samples"] = samples_of(1250, 4.98, (4, 6204), 0.966, 8, lambda at, pace: pace if at < 1244 else 0.0)
     out["marks"] += [[NOW - 700000, "straggler", "rank 130 computes 2.1x as long as the median"], [NOW - 6200, "still", why]]
     return out
 

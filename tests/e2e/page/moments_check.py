@@ -88,7 +88,7 @@ class Browser:
         return self.driver.execute_script(text, *arguments)
 
     def text(self, element):
-        return self.script("return document.getElementById(arguments[0]).textContent", element)
+        return self.script("return document.getElementById(arguments[0]).textContent", element).replace("\u00a0", " ")
 
     def scheme(self, name):
         features = [{"name": "prefers-color-scheme", "value": name}, {"name": "prefers-reduced-motion", "value": "reduce"}]
