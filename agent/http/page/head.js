@@ -98,7 +98,8 @@ function progressFigure(status) {
 }
 function timeFigure(status, condition) {
   const report = status.report, progress = progressParts(status);
-  if (report && known(report.began)) return figure('Took', duration((report.ended - report.began) / 1000), '', 'from ' + clock(report.began) + ' to ' + clock(report.ended));
+  const seconds = report ? (report.ended - report.began) / 1000 : null;
+  if (known(seconds)) return figure('Took', duration(seconds), '', 'from ' + clock(report.began, seconds < 3600) + ' to ' + clock(report.ended, seconds < 3600));
   if (status.finished || over || !progress) return null;
   if (!progress.left) return figure('Time left', '–', '', condition.kind === 'stands still' ? 'while it stands still' : 'not known yet');
   const end = shown.now + 1000 * status.progress.seconds_left, today = new Date(end).toDateString() === new Date(shown.now).toDateString();

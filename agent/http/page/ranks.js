@@ -146,7 +146,7 @@ function ranks() {
   const again = restarted(status), top = list.length <= kRowsMax ? sorted
     : sorted.filter((rank) => troubleOf(rank, status) || (again && again.rank === rank.rank)).slice(0, kRowsMax);
   const times = list.some((rank) => sharesOf(rank));
-  fill('phases', ...times ? kPhases.map((phase) => having(make('li'), swatch(phase), ' ' + phase)) : []);
+  if (show('phases', times)) fill('phases', ...kPhases.map((phase) => having(make('li'), swatch(phase), ' ' + phase)));
   strip(status);
   fill('ranks', top.length ? rankTable(top, 'Ranks') : '');
   if (!show('more', list.length > kRowsMax)) return;

@@ -140,10 +140,8 @@ def after_kill():
                        last_failure={"round": 1, "rank": 1, "node": "n0", "text": story, "age_seconds": 55.1},
                        slowest=slowest(("load", 1, "n0", 2.1, 1.9), ("compute", 2, "n1", 34.0, 33.4), ("wait", 1, "n0", 6.6, 5.7)))
     before = [[at - 55000, *rest] for at, *rest in samples_of(346, 5.0, (10, 1625), 0.93, 4)]
-    samples = before + samples_of(40, 5.0, (1501, 1712), 0.823, 5)
-    for i, sample in enumerate(samples):
-        if i >= len(before):
-            sample[4] = round(0.79 + 0.0016 * (i - len(before)), 3)
+    between = [[NOW - 1000 * ago, None, None, None, 0.8] for ago in range(54, 41, -2)]  # no round runs
+    samples = before + between + samples_of(40, 5.0, (1501, 1712), 0.823, 5)
     return {"now": NOW, "status": status, "samples": samples,
             "rounds": [round_of(1, first, second, story, 1, "n0", {"crash": 1}, productive=310.3, start=8.3, restore=12.0, save=7.3, lost_work=25.0, stop=3.1,
                                 waiting=4.0),
@@ -270,11 +268,18 @@ MOMENTS = {"running": running, "straggler": straggler, "stands-still": stands_st
            "plain": plain, "many": many}
 
 
+def moment(name):
+    out = MOMENTS[name]()
+    status, last = out["status"], out["samples"][-1]
+    last[1:4] = status["step"], status["steps_per_second"], status["loss"]  # a sample is what the status has been
+    return out
+
+
 def main():
     os.makedirs(sys.argv[1], exist_ok=True)
-    for name, make in MOMENTS.items():
+    for name in MOMENTS:
         with open(os.path.join(sys.argv[1], name + ".json"), "w") as out:
-            json.dump(make(), out)
+            json.dump(moment(name), out)
 
 
 if __name__ == "__main__":
