@@ -151,7 +151,7 @@ install_venv() {
 # And py-spy, which ddprun asks for Python frames where it is there, and what notebooks, metrics and --watch are tested with.
 install_checkers() {
   local checkers=(clang-format==14.0.6 clang-tidy==23.1.4 kubernetes-validate==1.37.0 kubeflow-trainer-api==2.3.0 py-spy==0.4.3
-    accelerate==1.15.0 cloudpickle==3.1.3 ipykernel==7.4.0 matplotlib==3.11.2 nbclient==0.11.0 opentelemetry-proto==1.45.2
+    accelerate==1.15.0 axe-core-python==0.1.0 cloudpickle==3.1.3 ipykernel==7.4.0 matplotlib==3.11.2 nbclient==0.11.0 opentelemetry-proto==1.45.2
     prometheus-client==0.26.0 pytorch-lightning==2.6.6 selenium==4.51.0 transformers==5.24.0)
   if [ "$(cat "$venv/ddprun-checkers" 2>/dev/null)" = "${checkers[*]}" ]; then return; fi
   echo "setup: installing into $venv: ${checkers[*]}"

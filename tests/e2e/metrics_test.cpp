@@ -363,6 +363,17 @@ TEST_CASE("a browser shows the job, a restart, the loss of its agent, and its re
   CHECK(ended == exited(0));
 }
 
+TEST_CASE("the page shows eight moments of a job at all widths, to the keyboard too, as its pictures are", "[page]") {
+  const TempFolder folder;
+  const Ended ended = run({venv_python(), source_folder() + "/tests/e2e/page/moments_check.py", folder.path()}, 300s);
+  if (ended.code == 77) {
+    WARN(ended.out);
+    return;
+  }
+  CAPTURE(ended.out, ended.err);
+  CHECK(ended == exited(0));
+}
+
 TEST_CASE("a page without a port for it takes a free one, and its address is said", "[page]") {
   Command job({ddprun_program(), "--page", "--no-python", "sleep", "60"});
   const auto port = job.wait_for_output("ddprun: page: http://localhost:([0-9]+)/\n", kLimit);

@@ -27,14 +27,14 @@ function scalesOf(chart, points, wide) {
   const [least, most] = extent(points.map((sample) => sample[chart.index]));
   const log = !chart.fromZero && least > 0 && most / least > kLogFrom;
   let low = chart.fromZero ? 0 : least, high = most;
-  if (high <= low) high = low + (Math.abs(low) || 1);
+  if (high <= low) [low, high] = chart.fromZero ? [0, 1] : [low - (Math.abs(low) / 10 || 1), high + (Math.abs(high) / 10 || 1)];
+  const step = roundStep((high - low) / 4);
   if (!log) {  // from one tick to another
-    const step = roundStep((high - low) / 4);
     low = Math.floor(low / step + 1e-9) * step;
     high = Math.ceil(high / step - 1e-9) * step;
   }
   if (log) [low, high] = [logTicks(low / 10, low).pop(), logTicks(high, 10 * high)[0]];
-  const ticks = log ? logTicks(low, high).filter((_, i, all) => all.length < 8 || /^[0.]*1/.test(String(all[i]))) : numberTicks(low, high, 4);
+  const ticks = log ? logTicks(low, high).filter((_, i, all) => all.length < 8 || /^[0.]*1/.test(String(all[i]))) : numberTicks(low, high, step);
   const left = 12 + kWordWide * Math.max(...ticks.map((value) => tickText(value, log).length), 2);
   const [first, last] = view.byStep ? extent(points.map((sample) => sample[1])) : [points[0][0], Math.max(points[points.length - 1][0], shown.now)];
   const share = log ? (value) => Math.log(value / low) / Math.log(high / low) : (value) => (value - low) / (high - low);
@@ -57,7 +57,7 @@ function axes(svg, scales) {
       draw('text', { x: scales.left - 6, y: Number(y) + 4, 'text-anchor': 'end' }, tickText(value, scales.log)));
   }
   const number = Math.max(2, Math.floor((right - scales.left) / 90));
-  const ticks = view.byStep ? numberTicks(scales.first, scales.last, number).filter(Number.isInteger).map((step) => [step, whole(step)])
+  const ticks = view.byStep ? numberTicks(scales.first, scales.last, roundStep(Math.max((scales.last - scales.first) / number, 1))).map((step) => [step, whole(step)])
     : timeTicks(scales.first, scales.last, number);
   for (const [value, words] of ticks) {
     const x = scales.x(value), half = words.length * kWordWide / 2;

@@ -98,7 +98,7 @@ function table(caption, columns, rows) {
 }
 // One that may scroll in itself: then the keyboard reaches it.
 function reachable(id, label) {
-  const scrolls = at(id).scrollHeight > at(id).clientHeight + 1;
+  const scrolls = at(id).scrollHeight > at(id).clientHeight + 1 || at(id).scrollWidth > at(id).clientWidth + 1;
   const names = { tabindex: '0', role: 'region', 'aria-label': label };
   for (const [name, value] of Object.entries(names)) scrolls ? at(id).setAttribute(name, value) : at(id).removeAttribute(name);
 }

@@ -47,7 +47,8 @@ function facts(status) {
 }
 function about(status) {
   const out = [], nodes = (status.nodes || []).filter((node) => node.state === 'active').length;
-  if (status.program && status.program !== status.run_id) out.push(status.program);
+  const program = (status.program || '').split('/').pop();
+  if (program && program !== status.run_id) out.push(program);
   if (known(status.world_size) && status.world_size) out.push(count(status.world_size, 'rank') + (nodes ? ' on ' + count(nodes, 'node') : ''));
   if (status.round) out.push('round ' + status.round);
   if (status.finished) out.push('report of ' + date(shown.now));
@@ -99,7 +100,7 @@ function progressFigure(status) {
 function timeFigure(status, condition) {
   const report = status.report, progress = progressParts(status);
   const seconds = report ? (report.ended - report.began) / 1000 : null;
-  if (known(seconds)) return figure('Took', duration(seconds), '', 'from ' + clock(report.began, seconds < 3600) + ' to ' + clock(report.ended, seconds < 3600));
+  if (known(seconds)) return figure('Took', duration(seconds), '', 'from ' + clock(report.began, seconds < 600) + ' to ' + clock(report.ended, seconds < 600));
   if (status.finished || over || !progress) return null;
   if (!progress.left) return figure('Time left', '–', '', condition.kind === 'stands still' ? 'while it stands still' : 'not known yet');
   const end = shown.now + 1000 * status.progress.seconds_left, today = new Date(end).toDateString() === new Date(shown.now).toDateString();

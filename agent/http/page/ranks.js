@@ -14,7 +14,7 @@ function troubleOf(rank, status) {
 const severity = (trouble) => { const found = kTroubles.findIndex((one) => trouble.startsWith(one)); return found < 0 ? kTroubles.length : found; };
 function troubleText(rank, trouble) {
   const badge = make('span', undefined, 'badge ' + (severity(trouble) < kBad ? 'bad' : 'attention'));
-  const words = trouble.replace(/(\d)x$/, '$1×'), lasts = !/^(slow|behind)/.test(trouble) && known(rank.age_seconds);
+  const words = trouble.replace(/(\d)x$/, '$1×').replace(/^holds up$/, 'holds up others'), lasts = !/^(slow|behind)/.test(trouble) && known(rank.age_seconds);
   return aging(badge, (more) => words + (lasts ? ' ' + duration(rank.age_seconds + more) : ''));
 }
 
@@ -53,8 +53,8 @@ function restarted(status) {
   return last && known(last.rank) && number + 1 === status.round ? { rank: last.rank, text: last.text || last.story } : null;
 }
 function doesCell(rank, trouble, again) {
-  const out = make('span', undefined, 'does'), words = rank.activity + (rank.collective ? ' (' + rank.collective + ')' : '');
-  out.append(rank.age_seconds >= 1 && !rank.silent && !trouble ? aging(make('span'), (more) => words + ' for ' + duration(rank.age_seconds + more)) : make('span', words));
+  const out = make('span', rank.activity + (rank.collective ? ' (' + rank.collective + ')' : ''));
+  if (rank.age_seconds >= 1 && !rank.silent && !trouble) out.append(' ', aging(make('span', '', 'once'), (more) => duration(rank.age_seconds + more)));
   if (trouble) out.append(' ', troubleText(rank, trouble));
   if (again && again.rank === rank.rank) {
     const badge = make('span', '↻ restarted', 'badge');
@@ -74,7 +74,7 @@ function columnsOf(list) {
     ...times ? [[['Last minute', 'times'], (rank) => timeCells(rank)[0]], [['%', 'roomy slim'], (rank) => timeCells(rank)[1]]] : [],
     ...steps ? [[['Step', 'number roomy'], (rank) => whole(rank.step)],
       [['Behind', 'number'], (rank) => known(rank.step) ? (furthest - rank.step ? whole(furthest - rank.step) : '0') : '–']] : [],
-    [['CPU', steps ? 'number roomy' : 'number'], (rank) => percent(rank.processors, 0)],
+    ...list.some((rank) => known(rank.processors)) ? [[['CPU', steps ? 'number roomy' : 'number'], (rank) => percent(rank.processors, 0)]] : [],
     [['Memory', steps ? 'number roomy' : 'number'], (rank) => memory(rank.memory_bytes)],
   ];
 }
@@ -85,6 +85,7 @@ function rankTable(list, caption, byNode) {
     return { cells: columns.map(([, cell]) => cell(rank, trouble, again)), className: !trouble ? '' : worst < kBad ? 'row-bad' : 'row-attention' };
   };
   const out = table(caption, columns.map(([column]) => column), list.map(row));
+  if (!columns.some(([column]) => column[1] === 'times')) out.className = 'narrow';
   if (!byNode) return out;
   const rows = [...out.querySelectorAll('tbody tr')];
   let node = null;

@@ -4,7 +4,7 @@ const kTimeKinds = [
   ['save', 'waiting for snapshots'], ['lost_work', 'steps done again'], ['hang', 'hangs'], ['stop', 'stopping workers'],
   ['waiting', 'waiting for nodes, back-off'],
 ];
-const kRoundRowsMax = 50;
+const kRoundRowsMax = 50, kLeastSeconds = 0.05;  // what would be 0.0 s is none
 const swatch = (kind) => make('span', undefined, 'swatch ' + kind);
 const several = { crash: 'crashes', out_of_memory: 'times out of memory', lost_node: 'lost nodes' };
 function causeText([cause, times]) {
@@ -23,7 +23,7 @@ const lasted = (round) => ((round.end === null ? shown.now : round.end) - round.
 
 // A round's time by kind, in the order of the legend, as shares of it. Nothing is known: one part of no kind.
 function parts(round) {
-  const spent = kTimeKinds.map(([kind]) => [kind, (round.spent || {})[kind] || 0]).filter(([, seconds]) => seconds > 0);
+  const spent = kTimeKinds.map(([kind]) => [kind, (round.spent || {})[kind] || 0]).filter(([, seconds]) => seconds >= kLeastSeconds);
   const total = spent.reduce((sum, [, seconds]) => sum + seconds, 0);
   return total > 0 ? spent.map(([kind, seconds]) => [kind, seconds / total]) : [['unknown', 1]];
 }
@@ -53,11 +53,11 @@ function timeline() {
 }
 
 function story(round) {
-  const out = make('li'), failed = round.story || Object.keys(round.causes || {}).some((cause) => cause !== 'ended' && cause !== 'success');
+  const out = make('li'), failed = round.story || Object.keys(round.causes || {}).some((cause) => cause !== 'not known');
   const long = round.end === null ? aging(make('span'), (more) => duration(lasted(round) + more)) : make('span', duration(lasted(round)));
   const again = (round.spent || {}).lost_work, text = make('span', endOf(round), failed && round.end !== null ? 'why' : '');
   having(out, make('b', numbers(round)), ' · ', long, ' · ', text);
-  return again > 0 ? having(out, ' · ' + duration(again) + ' of work done again') : out;
+  return again >= kLeastSeconds ? having(out, ' · ' + duration(again) + ' of work done again') : out;
 }
 function rounds() {
   if (!show('s-rounds', shown.rounds.length || shown.status.time)) return;
@@ -72,7 +72,7 @@ function rounds() {
 }
 function times() {
   const time = shown.status.time || {};
-  const spent = kTimeKinds.filter(([kind]) => time[kind] > 0), total = time.total || 0;
+  const spent = kTimeKinds.filter(([kind]) => time[kind] >= kLeastSeconds), total = time.total || 0;
   if (!show('s-time', spent.length)) return;
   const rows = spent.map(([kind, words]) => [having(make('span', undefined, 'named'), swatch(kind), make('span', kind.replace('_', ' '))), duration(time[kind]),
     percent(time[kind] / total), bar([[kind, time[kind] / total]]), words]);

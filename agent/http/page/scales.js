@@ -5,8 +5,8 @@ function roundStep(rough) {
   const power = 10 ** Math.floor(Math.log10(rough));
   return [1, 2, 5, 10].find((digit) => digit * power >= rough * 0.999) * power;
 }
-function numberTicks(least, most, number) {
-  const step = roundStep((most - least) / number), out = [];
+function numberTicks(least, most, step) {
+  const out = [];
   for (let i = Math.ceil(least / step - 1e-9); i * step <= most + step * 1e-9; ++i) out.push(Number((i * step).toPrecision(12)));
   return out;
 }
