@@ -4,6 +4,7 @@ const kTimeKinds = [
   ['save', 'waiting for snapshots'], ['lost_work', 'steps done again'], ['hang', 'hangs'], ['stop', 'stopping workers'],
   ['waiting', 'waiting for nodes, back-off'],
 ];
+const kInRound = ['start', 'restore', 'productive', 'save', 'lost_work', 'hang', 'stop', 'waiting'];
 const kRoundRowsMax = 50, kLeastSeconds = 0.05;  // what would be 0.0 s is none
 const swatch = (kind) => make('span', undefined, 'swatch ' + kind);
 const several = { crash: 'crashes', out_of_memory: 'times out of memory', lost_node: 'lost nodes' };
@@ -21,9 +22,9 @@ function endOf(round) {
 }
 const lasted = (round) => ((round.end === null ? shown.now : round.end) - round.start) / 1000;
 
-// A round's time by kind, in the order of the legend, as shares of it. Nothing is known: one part of no kind.
+// A round's time by kind, in the order in which most of it passes, as shares of it. Nothing is known: one part of no kind.
 function parts(round) {
-  const spent = kTimeKinds.map(([kind]) => [kind, (round.spent || {})[kind] || 0]).filter(([, seconds]) => seconds >= kLeastSeconds);
+  const spent = kInRound.map((kind) => [kind, (round.spent || {})[kind] || 0]).filter(([, seconds]) => seconds >= kLeastSeconds);
   const total = spent.reduce((sum, [, seconds]) => sum + seconds, 0);
   return total > 0 ? spent.map(([kind, seconds]) => [kind, seconds / total]) : [['unknown', 1]];
 }
