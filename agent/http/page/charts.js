@@ -45,7 +45,7 @@ function scalesOf(chart, points, wide) {
   };
 }
 function tickText(value, log) {
-  if (value !== 0 && (Math.abs(value) < 0.001 || Math.abs(value) >= 1e6)) return value.toExponential(log ? 0 : 1);
+  if (value !== 0 && (Math.abs(value) < 0.001 || Math.abs(value) >= 1e6)) return Number(value.toPrecision(3)).toExponential();
   return value.toLocaleString('en', { maximumSignificantDigits: 4 });
 }
 

@@ -71,7 +71,7 @@ function columnsOf(list) {
     [['Rank', 'number slim'], (rank) => String(rank.rank)],
     [['Node', 'slim'], (rank) => rank.node],
     [['Does', times ? 'does' : ''], (rank, trouble, again) => doesCell(rank, trouble, again)],
-    ...times ? [[['Last minute', 'times'], (rank) => timeCells(rank)[0]], [['%', 'roomy slim'], (rank) => timeCells(rank)[1]]] : [],
+    ...times ? [[['Last minute', 'times'], (rank) => timeCells(rank)[0]], [['%', 'roomy slim once'], (rank) => timeCells(rank)[1]]] : [],
     ...steps ? [[['Step', 'number roomy'], (rank) => whole(rank.step)],
       [['Behind', 'number'], (rank) => known(rank.step) ? (furthest - rank.step ? whole(furthest - rank.step) : '0') : '–']] : [],
     ...list.some((rank) => known(rank.processors)) ? [[['CPU', steps ? 'number roomy' : 'number'], (rank) => percent(rank.processors, 0)]] : [],

@@ -34,7 +34,7 @@ function timeline() {
   const x = (time) => wide * (Math.min(Math.max(time, from), to) - from) / (to - from);
   const svg = draw('svg', { viewBox: `0 0 ${wide} ${high}`, role: 'img', 'aria-label': count(last, 'round') + ' over time; the lists below have them' });
   for (const round of rounds) {
-    const begin = x(round.start), end = Math.max(x(round.end === null ? to : round.end), begin + 2), inside = Math.max(end - begin - 1.5, 1);
+    const begin = x(round.start), end = Math.max(x(round.end === null ? to : round.end), begin + 2), inside = end - begin - Math.min(1.5, (end - begin) / 5);
     const group = having(draw('g', {}), draw('title', {}, numbers(round) + ' · ' + duration(lasted(round)) + ' · ' + endOf(round)));
     let left = begin;
     for (const [kind, share] of parts(round)) {
@@ -62,7 +62,8 @@ function story(round) {
 }
 function rounds() {
   if (!show('s-rounds', shown.rounds.length || shown.status.time)) return;
-  at('timeline').hidden = !shown.rounds.length;
+  show('timeline', shown.rounds.length);
+  show('rounds', shown.rounds.length);
   if (shown.rounds.length) timeline();
   const list = make('ol', undefined, 'stories');
   list.append(...shown.rounds.slice(-kRoundRowsMax).reverse().map(story));

@@ -227,6 +227,29 @@ def use_keyboard(browser):
     assert not found, found
 
 
+def cope(browser, page, policy):
+    """An agent of before, which says less, and nodes with long names."""
+    old = moment("running")
+    status, one = old["status"], old["status"]["ranks"][0]
+    status["ranks"] = [{**one, "rank": rank, "node": f"gpu-node-{rank // 8:03d}", "held": "folio_wait_bit" if rank == 9 else "", "stopped": rank == 3} for rank in range(40)]
+    status["slow_ranks"] = [{"rank": 20, "phase": "compute", "ratio": 1.7}]
+    for lacks, fields in [(old, ["marks"]), (status, ["condition", "last_failure"]), *((rank, ["trouble"]) for rank in status["ranks"]),
+                          *((one, ["spent", "story"]) for one in old["rounds"])]:
+        for field in fields:
+            lacks.pop(field)
+    with open(os.path.join(FOLDER, "old.html"), "w") as out:
+        out.write(with_data(page, policy, old))
+    browser.driver.get("file://" + os.path.join(FOLDER, "old.html"))
+    for width in WIDTHS:
+        browser.size(width)
+        wide = browser.script("return document.documentElement.scrollWidth")
+        assert wide <= width, f"a page with long names is {wide} px wide at {width} px"
+    assert browser.text("state").startswith("running, round 1 · step 6,204"), browser.text("state")
+    badges = browser.script("return [...document.querySelectorAll('#ranks .badge')].map((one) => one.textContent)")
+    assert badges == ["stopped 0.1 s", "held by the kernel 0.1 s", "slow 1.7×"], badges
+    assert not browser.problems()
+
+
 class Agent:
     """Serves the page and /live as an agent does: what is given to tell(), until close()."""
 
@@ -319,6 +342,7 @@ def main():
             look_at(browser, name, goldens)
         assert not goldens.problems, "; ".join(goldens.problems) + f". Look at the pictures in {FOLDER}, then DDPRUN_UPDATE=1."
         use_keyboard(browser)
+        cope(browser, page, policy)
         follow(browser, page, policy)
     finally:
         browser.driver.quit()
