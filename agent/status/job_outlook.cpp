@@ -37,12 +37,12 @@ int whole_percent(std::uint64_t step, std::uint64_t total) {
   return std::min(static_cast<int>(share), kPercent - 1);
 }
 
-// Of little done a tenth of a percent says more.
+// With a tenth, unless nothing is done, or all.
 std::string percent_in_words(const JobOutlook& outlook) {
-  constexpr int kTenthsBelow = 10, kTenthsInAll = 1000;
+  constexpr int kTenthsInAll = 1000;
   constexpr double kNoise = 1e-9;  // of the share
-  if (outlook.percent >= kTenthsBelow || outlook.done_share == 0) return std::to_string(outlook.percent);
-  const int tenths = static_cast<int>((outlook.done_share + kNoise) * kTenthsInAll);
+  if (outlook.percent == kPercent || outlook.done_share == 0) return std::to_string(outlook.percent);
+  const int tenths = std::min(static_cast<int>((outlook.done_share + kNoise) * kTenthsInAll), kTenthsInAll - 1);
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
 }
 

@@ -24,7 +24,7 @@ struct JobOutlook {
 // Empty: how many steps there will be is not known, or is wrong as more are done.
 std::optional<JobOutlook> outlook_of(const StepsDone& steps);
 
-// "45 %, 26 min left", "2.8 %": the time is rounded up.
+// "45.8 %, 26 min left", "100 %": the time is rounded up, the share down.
 std::string in_words(const JobOutlook& outlook);
 
 }  // namespace ddprun::agent

@@ -3,6 +3,9 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+
+#include <regex>
+
 #include <nlohmann/json.hpp>
 
 #include "rendezvous/base/fd.h"
@@ -372,6 +375,54 @@ TEST_CASE("the page shows eight moments of a job at all widths, to the keyboard 
   }
   CAPTURE(ended.out, ended.err);
   CHECK(ended == exited(0));
+}
+
+// Of "stands still for 1.1 s: ...", the words behind the time; empty: it is not there.
+std::string standstill_in(const std::string& text) {
+  std::smatch found;
+  const std::regex words("stands still for [0-9.]+ s: (ranks? [^\"\n,]*(?:, [0-9][^\"\n,]*)*\\))");
+  return std::regex_search(text, found, words) ? found[1].str() : "";
+}
+
+TEST_CASE("once a rank is stopped all views say so in the same words, whatever ends hangs", "[page][status]") {
+  const std::string timeout = GENERATE("auto", "off", "600");
+  Command job({ddprun_program(), "--nproc-per-node=3", "--rdzv-id=all-views-" + timeout, "--hang-timeout=" + timeout,
+               "--metrics=0", "--page", "--no-python", programs_folder() + "/hang_worker", kSteps},
+              {.env = {{"OUTLOOK", "1"}}});
+  const int port = std::stoi(job.wait_for_output("page: http://localhost:([0-9]+)/", kLimit)[1]);
+  const std::string id = "all-views-" + timeout;
+  metrics_when(port, [](const std::string& text) { return value(text, "ddprun_step{").value_or(0) > 10; });
+  const json status = json::parse(body_of(get(port, "/status")));
+  CHECK(status["condition"]["text"] == "running");
+  CHECK(status["steps_per_second"] > 0);
+  const pid_t stopped = status["ranks"][1]["pid"];
+  Command page({venv_python(), "-c",
+                "import sys, urllib.request\nfor line in urllib.request.urlopen(sys.argv[1]): print(line.decode(), "
+                "end='', flush=True)",
+                "http://localhost:" + std::to_string(port) + "/live"});
+  page.wait_for_output("event: whole", kLimit);
+  REQUIRE(kill(stopped, SIGSTOP) == 0);
+  page.wait_for_output(
+      "event: change\ndata: [^\n]*stands still for [0-9.]+ s: ranks 0 and 2 wait for rank 1 \\(stopped\\)", kLimit);
+  if (timeout == "auto") return;  // it is ended right after
+  const std::string words = "ranks 0 and 2 wait for rank 1 (stopped)";
+  const auto says = [&](const char* command) {
+    return standstill_in(run({ddprun_program(), command, id}, kLimit).out) == words;
+  };
+  CHECK(eventually([&] { return says("status"); }, kLimit));
+  CHECK(says("top"));
+  const std::string metrics = body_of(get(port, "/metrics"));
+  CHECK(value(metrics, "ddprun_job_condition{condition=\"stands still\"") == 1);
+  CHECK(value(metrics, "ddprun_steps_per_second") == 0);
+  const json still = json::parse(body_of(get(port, "/status")));
+  CHECK(still["condition"]["level"] == "attention");
+  CHECK(still["time"]["useful_share"] < status["time"]["useful_share"]);
+  CHECK(still["progress"]["seconds_left"].is_null());
+  REQUIRE(kill(stopped, SIGCONT) == 0);
+  metrics_when(port, [](const std::string& text) {
+    return value(text, "ddprun_job_condition{condition=\"running\"") == 1 &&
+           value(text, "ddprun_steps_per_second").value_or(0) > 0;
+  });
 }
 
 TEST_CASE("a page without a port for it takes a free one, and its address is said", "[page]") {

@@ -49,25 +49,25 @@ TEST_CASE("time is left as long as all ranks get on in a round", "[status]") {
     return outlook ? in_words(*outlook) : "nothing";
   };
   RankView& rank = answer.nodes[0].ranks[1];
-  CHECK(told() == "41 %, 2 min left");
+  CHECK(told() == "41.0 %, 2 min left");
   rank.age = 19s;  // less than ten steps take
-  CHECK(told() == "41 %, 2 min left");
+  CHECK(told() == "41.0 %, 2 min left");
   rank.age = 21s;
-  CHECK(told() == "41 %");
+  CHECK(told() == "41.0 %");
   rank.activity = Activity::ended;
-  CHECK(told() == "41 %, 2 min left");
+  CHECK(told() == "41.0 %, 2 min left");
   rank = second;
   rank.stopped = true;
-  CHECK(told() == "41 %");
+  CHECK(told() == "41.0 %");
   rank = second;
   answer.nodes[0].spent = RoundSpent{.reports = true, .train = 40s, .evaluate = 15s, .save = 5s};
-  CHECK(told() == "41 %, 3 min left");
+  CHECK(told() == "41.0 %, 3 min left");
   answer.job->phase = JobPhase::starting;
-  CHECK(told() == "41 %");
+  CHECK(told() == "41.0 %");
   answer.job.reset();
-  CHECK(told() == "41 %");
+  CHECK(told() == "41.0 %");
   answer.nodes[0].step_us = 0;
-  CHECK(told() == "41 %");
+  CHECK(told() == "41.0 %");
   answer.nodes[0].ranks[0].total_steps.reset();
   CHECK(told() == "nothing");
 }
@@ -172,7 +172,7 @@ TEST_CASE("the status as JSON has the same fields whoever answers", "[status]") 
   answer.nodes[0].step_us = 1'500'000;
   answer.nodes[0].ranks[0].total_steps = 64;
   CHECK(to_json(answer)["progress"] ==
-        nlohmann::json{{"done_share", 0.640625}, {"percent", 64}, {"seconds_left", 35}, {"text", "64 %, 35 s left"}});
+        nlohmann::json{{"done_share", 0.640625}, {"percent", 64}, {"seconds_left", 35}, {"text", "64.0 %, 35 s left"}});
 
   answer.job.reset();
   answer.problem = "the coordinator is out of reach now";

@@ -40,19 +40,19 @@ TEST_CASE("the status of a job, for people", "[status]") {
   answer.nodes[0].ranks[1].loss = 0.25;
   CHECK(shown(answer) ==
         "id:         mnist\n"
-        "state:      running for 2 min 5 s, round 3\n"
+        "state:      stands still for 2.0 s: rank 0 waits for rank 1 (computing), round 3\n"
         "nodes:      1 active (n0), 1 spare (n1), 1 excluded (n2: 3 failures there in 1 h)\n"
         "activity:   train\n"
-        "step:       41 of 9000, 0 %, 47 min left, 3.2 steps/s, loss 0.2500\n"
+        "step:       41 of 9000, 0.4 %, 0 steps/s, loss 0.2500\n"
         "snapshot:   of step 40, 12 s ago\n"
         "restarts:   2 of 3 (1 crash, 1 hang); besides 1 lost node\n"
         "useful:     93 % of 1 min 40 s; 5 % lost work, 2 % start\n"
         "waits for:  rank 1 has computed for 3.1 s, after step 41; 1 rank waits\n"
         "slow:       rank 1 computes 1.6x slower than the median\n"
         "\n"
-        "RANK  NODE  DOES          SINCE  STEP  CPU   MEMORY\n"
+        "RANK  NODE  DOES          SINCE  STEP  CPU   MEMORY   TROUBLE\n"
         "0     n0    wait (grads)  2.0 s  41    -     300 MiB\n"
-        "1     n0    compute       3.1 s  41    150%  300 MiB\n");
+        "1     n0    compute       3.1 s  41    150%  300 MiB  holds up\n");
 }
 
 TEST_CASE("a condition with more to say than the state is shown in its place, and what is wrong with ranks",
