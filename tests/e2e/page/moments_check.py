@@ -316,12 +316,16 @@ def follow(browser, page, policy):
     eventually("that it stands still", lambda: "ranks 0, 1 and 3 wait for rank 2 (stopped)" in browser.text("state"))
     grown = re.compile(r"(?:stands still for|stopped) (6\.[5-9]|[7-9]\.\d|\d\d) s")  # by two seconds
     eventually("an age that grows", lambda: grown.search(browser.text("state")) and grown.search(browser.text("ranks")))
-    assert "stands still for 4.7 s" in browser.text("said")
+    condition = still["status"]["condition"]
+    condition.update(seconds=31.0, text=condition["text"].replace("4.7", "31"))
+    agent.tell("change", {"now": still["now"], "status": still["status"]})
+    eventually("an update of the same kind", lambda: re.match(r"stands still for 3\d s", browser.text("state")))
+    assert "stands still for 4.7 s" in browser.text("said"), browser.text("said")
     assert compute() == ["load 0 %, compute 100 %, wait 0 %"] * 4
     assert browser.driver.title.startswith("stands still")
     assert browser.driver.find_element(By.ID, "icon").get_attribute("href") != icon
     agent.close()
-    eventually("that the agent is gone", lambda: browser.text("state").startswith("no contact; 14:13:20: stands still for 4.7 s"))
+    eventually("that the agent is gone", lambda: browser.text("state").startswith("no contact; 14:13:20: stands still for 31 s"))
     assert "The agent is gone" in browser.text("contact")
     assert browser.text("said").startswith("mnist-large: no contact")
     browser.driver.get("about:blank")
