@@ -66,7 +66,8 @@ std::vector<pid_t> started_by(pid_t process) {
   return all;
 }
 
-bool children_can_be_found() { return task_stat("/proc/self").has_value(); }
+// Not what is in it: qemu's user mode writes a shorter one of its own.
+bool children_can_be_found() { return access("/proc/self/stat", R_OK) == 0; }
 
 ChildSweep::ChildSweep(std::vector<pid_t> spared) : spared_(std::move(spared)), pause_(kPause) {}
 

@@ -24,6 +24,7 @@ struct TaskStat {
   int wait_status = 0;  // as wait() would give it, for an ending process; 0 also if not readable
 
   bool is_kernel_thread() const { return flags & 0x00200000; }  // PF_KTHREAD
+  bool has_execed() const { return !(flags & 0x40); }           // PF_FORKNOEXEC
   bool is_exiting() const { return flags & 0x4; }               // PF_EXITING
   bool ends_by_signal() const { return flags & 0x400; }         // PF_SIGNALED
   bool is_dead() const { return state == 'Z' || state == 'X'; }

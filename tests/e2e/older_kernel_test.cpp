@@ -190,6 +190,26 @@ TEST_CASE("on Linux 4.18 workers are forked from a template, and a job file runs
   CHECK(has(by_file.err, "exited with code 7"));
 }
 
+// There a worker has a copy of ddprun's memory, and begins while ddprun goes on.
+TEST_CASE("under an emulator that forks for a vfork workers start together, and an error of exec is told",
+          "[release-only]") {  // the sanitizers are to be loaded first
+  const CommandOptions emulated{.env = {{"LD_PRELOAD", programs_folder() + "/emulator_shim.so"}}};
+  const Ended again = run(job_of({"-v", "--nproc-per-node=4", "--max-restarts=1", "sh", "-c",
+                                  "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || exit $((3 + RANK)); echo rank $RANK"}),
+                          kLimit, emulated);
+  CHECK(again == exited(0));
+  CHECK(sorted_lines(again.out) == Words{"rank 0", "rank 1", "rank 2", "rank 3"});
+  CHECK(has(again.err, "this is an emulator without child subreapers"));
+
+  const TempFolder folder;
+  folder.write("program", "#!/no/such/interpreter\n", true);
+  const Ended refused =
+      run(job_of({"--nproc-per-node=2", "--max-restarts=0", "--no-python", folder / "program"}), kLimit, emulated);
+  CHECK(refused == exited(1));
+  CHECK(has(refused.err, "could not be started"));
+  CHECK(has(refused.err, "/no/such/interpreter"));
+}
+
 // Read-only root, no program from /tmp, no /dev/shm, no process of others in /proc, a user without a name or a right,
 // ddprun as PID 1.
 TEST_CASE("in a narrow container a job is restarted, seen and told about, and two nodes meet") {
