@@ -23,8 +23,8 @@ struct ChildProcess {
 bool has_pidfds();
 
 // Like vfork(), but the child runs `function` on a stack of its own, whose end is given, until it calls exec() or ends.
-// It shares our memory meanwhile. Block all signals around it: their handlers would run there, too. `fd`: the child's
-// descriptor; it stays empty where only child_descriptor() makes one. -1: errno tells why there is no child.
+// It shares our memory meanwhile (not under an emulator). Block all signals around it: their handlers would run there.
+// `fd`: the child's descriptor; it stays empty where only child_descriptor() makes one. -1: errno tells why.
 pid_t clone_child(int (*function)(void*), void* stack_end, void* argument, Fd& fd);
 
 // Of a child that is not reaped yet. Empty: errno tells why.
