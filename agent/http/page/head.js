@@ -42,7 +42,7 @@ function facts(status) {
   const progress = progressParts(status), out = [];
   if (known(status.step)) out.push('step ' + whole(status.step) + (known(status.total_steps) ? ' of ' + whole(status.total_steps) : ''));
   if (progress) out.push(progress.done);
-  if (progress && progress.left) out.push(progress.left + ' left');
+  if (progress && progress.left && !over) out.push(progress.left + ' left');
   return out;
 }
 function about(status) {
@@ -137,7 +137,7 @@ function smallFacts(status) {
   if (known(status.snapshot_step)) add('Snapshot', false, 'step ' + whole(status.snapshot_step), ...known(status.snapshot_age_seconds) ? [', ', age(status.snapshot_age_seconds, '', ' ago')] : []);
   const byCause = Object.entries(restarts.by_cause || {}).filter(([, times]) => times).map(causeText);
   if (known(restarts.charged)) add('Restarts', false, restarts.charged + ' of ' + restarts.limit + (byCause.length ? ' (' + byCause.join(', ') + ')' : ''));
-  if (known(status.state_seconds) && !isSilent(status)) add('In this state', false, age(status.state_seconds));
+  if (known(status.state_seconds) && !isSilent(status) && !over) add('In this state', false, age(status.state_seconds));
   if (status.starts > 1) add('Starts of the job', false, String(status.starts));
   if (status.answered_by && (status.nodes || []).length > 1) add('Told by', false, status.answered_by);
   if (status.waits_for && status.waits_for.text && !status.condition) add('Waits for', true, status.waits_for.text);

@@ -15,7 +15,7 @@ function causeText([cause, times]) {
 const numbers = (round) => round.first === round.last ? 'round ' + round.first : 'rounds ' + round.first + '–' + round.last;
 function endOf(round) {
   if (round.story) return round.story;
-  if (round.end === null) return 'runs';
+  if (round.end === null) return over ? 'ended' : 'runs';
   const causes = Object.entries(round.causes || {});
   if (round.first === round.last) return causes.length ? causes[0][0].replace(/_/g, ' ') : 'ended';
   return causes.map(causeText).join(', ');

@@ -332,6 +332,22 @@ def follow(browser, page, policy):
     browser.problems()
 
 
+def follow_to_the_end(browser, page, policy):
+    """What the job has been stays, without what it still had to do, also once its agent is gone."""
+    agent = Agent(page, policy)
+    browser.driver.get(f"http://127.0.0.1:{agent.server.server_port}/")
+    agent.tell("whole", moment("running"))
+    agent.tell("ended", {"text": "The job has ended well.", "condition": {"kind": "ended", "level": "over", "seconds": None, "why": "", "text": "ended well after 21 min 20 s"}})
+    eventually("the end", lambda: browser.text("state") == "ended well after 21 min 20 s · step 6,204 of 12,800 · 48.4 %")
+    assert browser.text("rounds") == "round 1 · 21 min 20 s · ended"
+    assert "left" not in browser.text("content")
+    agent.close()
+    assert browser.text("state").startswith("ended well"), browser.text("state")
+    assert browser.driver.find_element(By.ID, "contact").get_property("hidden")
+    browser.driver.get("about:blank")
+    browser.problems()
+
+
 def main():
     page, policy = put_together()
     for name in MOMENTS:
@@ -348,6 +364,7 @@ def main():
         use_keyboard(browser)
         cope(browser, page, policy)
         follow(browser, page, policy)
+        follow_to_the_end(browser, page, policy)
     finally:
         browser.driver.quit()
 
