@@ -40,6 +40,7 @@ struct AgentOptions : RoundOptions {
   std::string own_error_file = {};         // gets the job's error; empty: no file
   std::string rdzv_backend = "static";     // the name in events
   std::optional<int> requeues = {};        // how often the scheduler has started the job again: for events
+  std::string command_line = {};           // as typed, for events; empty: not known
   std::optional<Meeting> meeting = {};     // with other nodes
   std::optional<int> requested_rank = {};  // the requested node rank
   Duration join_timeout = std::chrono::seconds(600);

@@ -8,6 +8,7 @@ namespace ddprun::agent {
 struct JobProgress {
   std::uint64_t step = 0;
   std::optional<double> steps_per_second = {}, loss = {};
+  std::optional<std::uint64_t> total_steps = {};
 };
 
 }  // namespace ddprun::agent

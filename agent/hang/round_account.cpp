@@ -1,5 +1,6 @@
 #include "agent/hang/round_account.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -23,12 +24,15 @@ void RoundAccount::write_progress() {
   if (!hooks_.on_progress || !has_pages_ || seat_->group_rank != 0) return;
   std::optional<JobProgress> least;
   std::vector<double> losses;
+  std::optional<std::uint64_t> total_steps;
   for (int local_rank = 0; local_rank < hooks_.workers(); ++local_rank) {
     const Progress progress = hooks_.progress(local_rank);
     if (progress.step && (!least || *progress.step < least->step)) least = JobProgress{.step = *progress.step};
     if (progress.loss) losses.push_back(*progress.loss);
+    total_steps = std::max(total_steps, progress.total_steps);
   }
   if (!least) return;
+  least->total_steps = total_steps;
   if (const auto step = hooks_.recent_step(); step && *step > Duration::zero())
     least->steps_per_second = 1 / std::chrono::duration<double>(*step).count();
   if (!losses.empty())

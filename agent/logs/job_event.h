@@ -16,7 +16,7 @@ struct EventJob {
   std::string run_id = {}, role = "default", host = {}, rdzv_backend = "static", entry_point = {};
   // In an agent's first event only:
   std::optional<int> requeues = {};
-  std::string command = {};  // the program with its arguments, as typed
+  std::string command = {};  // as typed
 };
 
 struct EventWorker {

@@ -208,6 +208,7 @@ void JobEvents::progressed(const JobProgress& progress) {
   out.more = {{"step", std::to_string(progress.step)}};
   if (progress.steps_per_second) out.more.emplace_back("steps_per_second", shortest(*progress.steps_per_second));
   if (progress.loss) out.more.emplace_back("loss", shortest(*progress.loss));
+  if (progress.total_steps) out.more.emplace_back("total_steps", std::to_string(*progress.total_steps));
   write(out);
 }
 

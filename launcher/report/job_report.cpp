@@ -235,8 +235,8 @@ void add_progress(const std::vector<LoggedEvent>& events, JobReport& out) {
       out.snapshot_step = snapshot;
     }
     if (event.state != "PROGRESS") continue;
-    out.progress.push_back(
-        {event.at, event.number("step").value_or(0), event.real("steps_per_second"), event.real("loss")});
+    out.progress.push_back({event.at, event.number("step").value_or(0), event.real("steps_per_second"),
+                            event.real("loss"), event.number("total_steps")});
   }
 }
 

@@ -36,6 +36,7 @@ struct ReportedProgress {
   std::chrono::milliseconds at{};  // since 1970
   std::uint64_t step = 0;
   std::optional<double> steps_per_second = {}, loss = {};
+  std::optional<std::uint64_t> total_steps = {};
 };
 
 // Of a STRAGGLER event, in words.
@@ -52,7 +53,7 @@ struct ReportedStacks {
 
 struct JobReport {
   std::string run_id;
-  std::string command = {}, host = {};  // the program with its arguments, and the first node; empty: not known
+  std::string command = {}, host = {};  // as typed, and the first node; empty: not known
   int ranks = 0;                        // of the last round
   int starts = 0;
   std::chrono::milliseconds began{}, last{};  // the first start's begin, and the last event

@@ -140,6 +140,8 @@ Json page_condition(const JobReport& report) {
     return Json{{"kind", kind}, {"level", level}, {"seconds", nullptr}, {"why", why}, {"text", text}};
   };
   if (!report.ended) return condition("unknown", "attention", "", "its end is not in the file");
+  if (report.error.starts_with("interrupted by"))
+    return condition("stopped", "over", visible(report.error), "stopped: " + visible(report.error));
   if (!report.succeeded) return condition("failed", "bad", visible(report.error), "failed: " + visible(report.error));
   return condition("ended", "over", "", "ended well after " + duration_text(seconds(report.last - report.began)));
 }
@@ -169,11 +171,11 @@ std::string local_time(std::chrono::milliseconds at) {
   return out;
 }
 
-// "train.py --lr 0.1 on n0, 4 ranks, from 2026-01-01 10:00:00 to 2026-01-01 13:12:00"; empty: an older ddprun's events
-// do not tell it.
+// "ddprun train.py --lr 0.1, on n0, 4 ranks, from 2026-01-01 10:00:00 to 2026-01-01 13:12:00"; empty: an older ddprun's
+// events do not tell it.
 std::string what_ran(const JobReport& report) {
   if (report.command.empty()) return {};
-  return visible(report.command) + " on " + visible(report.host) + ", " +
+  return visible(report.command) + ", on " + visible(report.host) + ", " +
          count_of(static_cast<std::size_t>(report.ranks), "rank") + ", from " + local_time(report.began) + " to " +
          local_time(report.last) + "\n";
 }
@@ -240,6 +242,7 @@ std::string to_page_data(const JobReport& report) {
   if (!report.progress.empty()) {
     status["step"] = report.progress.back().step;
     status["steps_per_second"] = or_null(report.progress.back().steps_per_second);
+    status["total_steps"] = or_null(report.progress.back().total_steps);
     status["loss"] = or_null(report.progress.back().loss);
   }
   status["snapshot_step"] = or_null(report.snapshot_step);

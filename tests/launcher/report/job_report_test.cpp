@@ -252,15 +252,17 @@ TEST_CASE("the report of a failed job says what ran, who failed and where it hun
             {{"reason", "restart 1 of 1"}, {"failure_class", "crash"}, {"failed_rank", "3"}, {"start_ms", "4000"}});
   log.formed(11, 2, 1).event(12, "WORKER", "START", 2, {{"global_rank", 3}});
   log.agent(19, "STACKS", 2, {{"rank", "2"}, {"stacks", "all_reduce (model.py:212)\n"}});
+  log.agent(19, "PROGRESS", 2, fields("step=90,total_steps=200"));
   log.agent(20, "FAILED", 2, {{"raw_error", "rank 2 hung: all restarts are used up"}, {"failure_class", "hang"}});
   log.agent(21, "REPORT", 2, {{"text", "ddprun: the job failed: rank 2 hung\n"}});
   const JobReport report = log.report();
   CHECK(report.ranks == 4);
   const std::string text = to_text(report);
-  CHECK(has(text, "train.py --lr 0.1 on n0, 4 ranks, from "));
+  CHECK(has(text, "train.py --lr 0.1, on n0, 4 ranks, from "));
   CHECK(has(text, "ddprun: the job failed: rank 2 hung\n\nrank 2 was here:\nall_reduce (model.py:212)\n"));
   const auto page = nlohmann::json::parse(to_page_data(report));
   CHECK(page["status"]["condition"]["text"] == "failed: rank 2 hung: all restarts are used up");
+  CHECK(page["status"]["total_steps"] == 200);
   CHECK(page["status"]["report"]["command"] == "train.py --lr 0.1");
   CHECK_THAT(page["status"]["report"]["failure"].get<std::string>(), EndsWith("all_reduce (model.py:212)\n"));
   CHECK(page["rounds"][0]["story"] == "rank 3 on n1 was killed by SIGKILL");
