@@ -414,6 +414,13 @@ TEST_CASE("nothing that a job answers acts on the terminal", "[top]") {
   CHECK(has_line(view, "waits for: a\\x1b]0;title\\x07\\xc2\\x9b2J\\x0ab\\x0d", {24, 300}));
   view.set_problem(attack);
   CHECK(is_clean());
+  json newer = still_moment();
+  newer["condition"]["text"] = attack;
+  newer["last_failure"]["text"] = attack;
+  newer["progress"]["text"] = attack;
+  newer["ranks"][0]["trouble"] = attack;
+  for (json& mark : newer["history"]["marks"]) mark[1] = mark[2] = attack;
+  for (const StyledLine& line : view_of(newer).frame({50, 300}).lines) CHECK(visible(line.text()) == line.text());
   live["state"] = "unknown";
   view = view_of(live);
   CHECK(is_clean());
