@@ -53,7 +53,7 @@ std::pair<double, double> range_of(const std::vector<ChartPoint>& points) {
 }
 
 // A heading and the curve's rows, all of the same width.
-std::vector<StyledLine> chart(StyledLine heading, const std::vector<std::string>& rows, Style style,
+std::vector<StyledLine> chart(const StyledLine& heading, const std::vector<std::string>& rows, Style style,
                               std::size_t cells) {
   std::vector<StyledLine> out{heading.cut(cells).fill(cells)};
   for (const std::string& row : rows) out.emplace_back(row, style);
