@@ -35,7 +35,7 @@ build_packages=(g++ clang cmake ninja-build ccache git ca-certificates python3-v
   libdw-dev)  # optional: without it ddprun takes no native stacks of workers
 test_packages=(catch2 chromium chromium-driver fonts-dejavu-core iproute2 libclang-rt-dev librsvg2-bin lld mariadb-server-core munge openssh-client openssh-server openssl
   prometheus rsync slurm-client
-  slurmctld slurmd slurmdbd util-linux valgrind)
+  slurmctld slurmd slurmdbd tmux util-linux valgrind)
 package_packages=(debhelper debootstrap dpkg-dev lintian man-db)
 zig_packages=(dpkg-dev m4)  # with make, patch and perl: libraries are built from Debian's sources
 services=(munge prometheus slurmctld slurmd slurmdbd openssh-server:ssh)  # of these packages; the tests start their own
