@@ -132,12 +132,12 @@ void Agent::finish(const Finish& finish) {
   const bool has_time = options_.logs.keeps_output && contact_.signal() == 0;  // who stops us may soon kill us
   pipes_.drain(has_time ? kPatientLimit : kDrainLimit);
   watches_.output().tell();
-  tell_.events().finished(outcome, watches_.account().spent());
   desk_.job_ended(outcome);
   if ((interrupted || outcome.cause) && !result.finished) report_lost(interrupted);
-  tell_.ending().print_report(outcome, contact_.signal() != 0, [this](const std::string& report) {
+  tell_.ending().print_report(outcome, contact_.signal() != 0, [this, outcome](const std::string& report) {
     end_.result.report = report;
     tell_.events().reported(report);
+    tell_.events().finished(outcome, watches_.account().spent());  // the last one
     end();
   });
 }

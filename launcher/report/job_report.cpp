@@ -1,10 +1,11 @@
 #include "launcher/report/job_report.h"
 
 #include <algorithm>
+#include <charconv>
 #include <climits>
-#include <cstdlib>
 #include <map>
 #include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -80,7 +81,11 @@ void note_failure(ToldRound& round, const LoggedEvent& event) {
 void note_job_end(ToldRound& round, const LoggedEvent& event) {
   round.reason = event.error.empty() ? "all workers succeeded" : event.error;
   round.failure_class = text_of(event, "failure_class");
-  if (event.error.starts_with("rank ")) round.failed_rank = std::atoi(event.error.c_str() + 5);
+  constexpr std::string_view kRank = "rank ";
+  int rank = 0;
+  const char* const end = event.error.data() + event.error.size();
+  if (event.error.starts_with(kRank) && std::from_chars(event.error.data() + kRank.size(), end, rank).ec == std::errc())
+    round.failed_rank = rank;
 }
 
 void note_times(ToldRound& round, const LoggedEvent& event) {

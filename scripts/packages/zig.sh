@@ -78,11 +78,13 @@ copy_headers() {
   done
 }
 
-# Debian's servers, whatever this machine's own list says of sources.
+# The servers from which this machine has its packages, whatever its list says of sources. Security updates come last: their list has
+# packages whose files are elsewhere.
 apt_sources() {
   local key=/usr/share/keyrings/debian-archive-keyring.gpg
   mkdir -p "$cache"/apt/{lists,archives}/partial
-  echo "deb-src [signed-by=$key] http://deb.debian.org/debian bookworm main" >"$cache/apt/sources.list"
+  apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' | sort -ru |
+    sed "s|^|deb-src [signed-by=$key] |" >"$cache/apt/sources.list"
   apt_options=(-q -o Acquire::Retries=3 -o "APT::Sandbox::User=" -o "Dir::Etc::SourceList=$cache/apt/sources.list"
     -o Dir::Etc::SourceParts=/dev/null -o "Dir::State::Lists=$cache/apt/lists" -o "Dir::Cache=$cache/apt")
 }

@@ -386,9 +386,10 @@ std::string standstill_in(const std::string& text) {
 
 TEST_CASE("once a rank is stopped all views say so in the same words, whatever ends hangs", "[page][status]") {
   const std::string timeout = GENERATE("auto", "off", "600");
+  const TempFolder folder;
   Command job({ddprun_program(), "--nproc-per-node=3", "--rdzv-id=all-views-" + timeout, "--hang-timeout=" + timeout,
                "--metrics=0", "--page", "--no-python", programs_folder() + "/hang_worker", kSteps},
-              {.env = {{"OUTLOOK", "1"}}});
+              {.env = {{"OUTLOOK", "1"}}, .cwd = folder.path()});
   const int port = std::stoi(job.wait_for_output("page: http://localhost:([0-9]+)/", kLimit)[1]);
   const std::string id = "all-views-" + timeout;
   metrics_when(port, [](const std::string& text) { return value(text, "ddprun_step{").value_or(0) > 10; });

@@ -87,12 +87,12 @@ TEST_CASE("a job that goes well is told from rendezvous to success", "[job_event
 
 TEST_CASE("the events tell the worker that failed from the one that was stopped", "[job_events]") {
   const auto events = events_of({"[ $RANK = 1 ] && exit 3; sleep 60", 2});
-  CHECK(story(events) == "RENDEZVOUS ASSIGN_WORKER_RANKS START/0 START/1 FAILED/1 TERMINATED/0 FAILED REPORT");
+  CHECK(story(events) == "RENDEZVOUS ASSIGN_WORKER_RANKS START/0 START/1 FAILED/1 TERMINATED/0 REPORT FAILED");
   CHECK(events[4]["metadata"]["exit_code"] == 3);
   CHECK(events[4]["metadata"]["raw_error"] == "exited with code 3");
   CHECK(events[5]["metadata"]["exit_code"] == -15);
-  CHECK(events[6]["metadata"]["raw_error"].get<std::string>().starts_with("rank 1 exited with code 3: "));
-  CHECK(events[6]["metadata"]["failure_class"] == "error");
+  CHECK(events[7]["metadata"]["raw_error"].get<std::string>().starts_with("rank 1 exited with code 3: "));
+  CHECK(events[7]["metadata"]["failure_class"] == "error");
 }
 
 TEST_CASE("every round's events carry its number and the restarts so far", "[job_events]") {
@@ -118,7 +118,7 @@ TEST_CASE("a worker that leaves well after its timer has run out has failed in t
       events_of({"trap 'exit 0' USR1; "
                  R"(echo "{\"pid\": $$, \"scope_id\": \"step\", \"expiration_time\": 1, \"signal\": 10}" )"
                  "> $TORCHELASTIC_TIMER_FILE; while :; do sleep 0.02; done"});
-  CHECK(story(events) == "RENDEZVOUS ASSIGN_WORKER_RANKS START/0 RUNNING RUNNING FAILED/0 FAILED REPORT");
+  CHECK(story(events) == "RENDEZVOUS ASSIGN_WORKER_RANKS START/0 RUNNING RUNNING FAILED/0 REPORT FAILED");
   CHECK(events[3]["name"] == "timer expired");
   CHECK(events[3]["metadata"]["scope_id"] == "step");
   CHECK(events[4]["name"] == "kill worker process");
