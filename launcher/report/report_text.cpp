@@ -4,6 +4,8 @@
 #include <cstdarg>
 #include <cstdio>
 #include <ctime>
+#include <map>
+#include <span>
 
 #include <nlohmann/json.hpp>
 
@@ -18,7 +20,7 @@ using rendezvous::TimeAccount;
 using rendezvous::TimeKindName;
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kPageSamplesMax = 1000, kPageMarksMax = 100;
+constexpr std::size_t kPageSamplesMax = 1000, kPageMarksMax = 100, kPageRoundsMax = 200;
 constexpr std::size_t kPageFailureMax = 64 << 10;  // bytes
 
 double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
@@ -100,18 +102,40 @@ Json shown_times(const TimeAccount& spent) {
   return out;
 }
 
+// Several rounds in a row, of which nothing is told but what they have in common.
+Json merged_rounds(std::span<const ReportedRound> rounds) {
+  TimeAccount spent;
+  std::map<std::string, int> causes;
+  for (const ReportedRound& round : rounds) {
+    spent += round.spent;
+    ++causes[page_cause(round)];
+  }
+  return {{"first", rounds.front().number},
+          {"last", rounds.back().number},
+          {"start", rounds.front().formed.count()},
+          {"end", rounds.back().ended.count()},
+          {"causes", causes},
+          {"story", ""},
+          {"rank", nullptr},
+          {"node", ""},
+          {"spent", shown_times(spent)}};
+}
+
+// All of the last ones, and the others in groups: a page is to be sent.
 Json page_rounds(const JobReport& report) {
+  const std::span<const ReportedRound> all(report.rounds);
+  const std::size_t older = all.size() > kPageRoundsMax ? all.size() - kPageRoundsMax / 2 : 0;
+  const std::size_t together = older / (kPageRoundsMax / 2) + 1;
   Json out = Json::array();
-  for (const ReportedRound& round : report.rounds)
-    out.push_back({{"first", round.number},
-                   {"last", round.number},
-                   {"start", round.formed.count()},
-                   {"end", round.ended.count()},
-                   {"causes", {{page_cause(round), 1}}},
-                   {"story", story_of(round)},
-                   {"rank", or_null(round.failed_rank)},
-                   {"node", round.host},
-                   {"spent", shown_times(round.spent)}});
+  for (std::size_t i = 0; i < older; i += together)
+    out.push_back(merged_rounds(all.subspan(i, std::min(together, older - i))));
+  for (const ReportedRound& round : all.subspan(older)) {
+    Json one = merged_rounds({&round, 1});
+    one["story"] = story_of(round);
+    one["rank"] = or_null(round.failed_rank);
+    one["node"] = round.host;
+    out.push_back(std::move(one));
+  }
   return out;
 }
 

@@ -82,7 +82,7 @@ json still_moment() {
   out["history"]["marks"] = {{kNow - 200'000, "snapshot", "step 100"},
                              {kNow - 95'000, "failure", "rank 1 on n0 was killed by SIGKILL"},
                              {kNow - 90'000, "restart", "round 2"},
-                             {kNow - 60'000, "straggler", "rank 3 computes 2.4x as long as the median"},
+                             {kNow - 60'000, "straggler", "rank 3 computes 2.4x slower than the median"},
                              {kNow - 5'000, "snapshot", "step 350"},
                              {kNow - 4'700, "still", "ranks 0, 1 and 3 wait for rank 2 (stopped)"}};
   return out;
@@ -93,8 +93,8 @@ json many_moment() {
   out["condition"] = {{"kind", "slowed"},
                       {"level", "attention"},
                       {"seconds", nullptr},
-                      {"why", "rank 77 computes 2.4x as long as the median"},
-                      {"text", "slowed: rank 77 computes 2.4x as long as the median"}};
+                      {"why", "rank 77 computes 2.4x slower than the median"},
+                      {"text", "slowed: rank 77 computes 2.4x slower than the median"}};
   out["ranks"][77].update({{"trouble", "slow 2.4x"}, {"compute_seconds", 32.0}, {"wait_seconds", 0.1}});
   out["ranks"][130].update({{"trouble", "held by the kernel"}, {"held", "io_schedule"}, {"step", kStep - 2}});
   out["ranks"][131].update({{"trouble", "holds up"}, {"step", kStep - 1}});

@@ -103,7 +103,7 @@ def straggler():
     out, shares = running(), ((0.03, 0.35, 0.62), (0.03, 0.36, 0.61), (0.03, 0.36, 0.61), (0.03, 0.87, 0.10))
     ranks = [rank_of(rank, f"n{rank // 2}", 6204, shares[rank]) for rank in range(4)]
     ranks[3].update(trouble="slow 2.4x", activity="train")
-    text = "rank 3 computes 2.4x as long as the median"
+    text = "rank 3 computes 2.4x slower than the median"
     out["status"] = status_of(condition("slowed", "attention", "slowed: " + text, 93.0, text), ranks, two_nodes(), steps_per_second=2.1,
                               progress={"done_share": 0.4847, "percent": 48, "seconds_left": 3120, "text": "48.4 %, 52 min left"},
                               slow_ranks=[{"rank": 3, "phase": "compute", "ratio": 2.4}],
@@ -260,7 +260,7 @@ def many():
     out = running()
     out["status"] = status
     out["samples"] = samples_of(1250, 4.98, (4, 6204), 0.966, 8, lambda at, pace: pace if at < 1244 else 0.0)
-    out["marks"] += [[NOW - 700000, "straggler", "rank 130 computes 2.1x as long as the median"], [NOW - 6200, "still", why]]
+    out["marks"] += [[NOW - 700000, "straggler", "rank 130 computes 2.1x slower than the median"], [NOW - 6200, "still", why]]
     return out
 
 

@@ -287,3 +287,30 @@ TEST_CASE("events of an older ddprun make a report without what they do not tell
   CHECK(page["status"]["report"]["failure"] == "");
   CHECK(page["rounds"][0]["story"] == "all workers succeeded");
 }
+
+TEST_CASE("a report of thousands of rounds is a page that can be sent, and no cause and no second is lost",
+          "[report]") {
+  Log log;
+  for (int round = 1; round <= 5000; ++round) {
+    log.formed(10 * round, round, 0);
+    log.agent(10 * round + 9, "ROUND_ENDED", round,
+              {{"reason", "restart"}, {"failure_class", round % 2 == 0 ? "hang" : "crash"}, {"failed_rank", "1"}});
+  }
+  const JobReport report = log.report();
+  const std::string text = to_page_data(report);
+  CHECK(text.size() < 150'000);
+  const auto rounds = nlohmann::json::parse(text)["rounds"];
+  CHECK(rounds.size() <= 200);
+  int next = 1, crashes = 0;
+  double seconds = 0;
+  for (const auto& round : rounds) {
+    CHECK(round["first"] == next);
+    next = round["last"].get<int>() + 1;
+    crashes += round["causes"].value("crash", 0);
+    for (const auto& [kind, spent] : round["spent"].items()) seconds += spent.get<double>();
+  }
+  CHECK(next == 5001);
+  CHECK(crashes == 2500);
+  CHECK(seconds == Approx(std::chrono::duration<double>(report.spent.total()).count()));
+  CHECK(rounds.back()["story"] == "rank 1 hung");
+}
