@@ -53,9 +53,18 @@ std::string newest_snapshot(const JobReport& report) {
   return "newest snapshot: " + out + (report.succeeded ? "\n" : "; a program that loads it goes on from there\n");
 }
 
+// "rank 1 on n0 was killed by SIGKILL"
+std::string story_of(const ReportedRound& round) {
+  if (!round.failed_rank) return visible(round.reason);
+  const std::string where = round.nodes > 1 && !round.host.empty() ? " on " + visible(round.host) : "";
+  const std::string how = round.how.empty() ? "failed" : visible(round.how);
+  return "rank " + std::to_string(*round.failed_rank) + where + " " + how;
+}
+
+// "crash: rank 1 on n0 was killed by SIGKILL"
 std::string cause_of(const ReportedRound& round) {
-  if (round.failure_class.empty()) return round.reason.empty() ? "-" : round.reason;
-  return round.failure_class + (round.failed_rank ? " of rank " + std::to_string(*round.failed_rank) : "");
+  if (!round.failure_class.empty()) return round.failure_class + (round.failed_rank ? ": " + story_of(round) : "");
+  return round.reason.empty() ? "-" : visible(round.reason);
 }
 
 template <class T>
@@ -84,14 +93,6 @@ Json round_in(const ReportedRound& round, const JobReport& report) {
 // A failure's class, or words; a job that went on has no cause of its end.
 std::string page_cause(const ReportedRound& round) {
   return !round.failure_class.empty() ? round.failure_class : round.reason.empty() ? "not known" : round.reason;
-}
-
-// "rank 1 on n0 was killed by SIGKILL"
-std::string story_of(const ReportedRound& round) {
-  if (!round.failed_rank) return round.reason;
-  const std::string where = round.nodes > 1 && !round.host.empty() ? " on " + visible(round.host) : "";
-  const std::string how = round.how.empty() ? "failed (" + round.failure_class + ")" : visible(round.how);
-  return "rank " + std::to_string(*round.failed_rank) + where + " " + how;
 }
 
 // Without what is less than a tenth of a second.
@@ -234,7 +235,7 @@ std::string to_text(const JobReport& report) {
   for (const ReportedRound& round : report.rounds)
     out += format("%5d  %5d  %5d %12.1f %12.1f %12.1f  ", round.start, round.number, round.nodes,
                   seconds(round.formed - report.began), seconds(round.ended - round.formed), seconds(round.lost)) +
-           visible(cause_of(round)) + "\n";
+           cause_of(round) + "\n";
   return out;
 }
 

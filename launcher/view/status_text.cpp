@@ -190,7 +190,7 @@ void add_live(const json& live, KeyLines& lines, std::size_t columns) {
   if (live.contains("restarts")) lines.add("restarts", restarts_text(live["restarts"]));
   if (live.contains("time") && live["time"].is_object()) lines.add("useful", time_text(live["time"]));
   lines.add("waits for", live["waits_for"]["text"]);
-  lines.add("last failure", last_failure_text(live));
+  lines.add("failure", last_failure_text(live));
   if (live.contains("slow_ranks")) lines.add("slow", slow_text(live["slow_ranks"]));
   lines.add("no answer", silent_text(live["silent_nodes"]));
 }

@@ -138,7 +138,7 @@ TEST_CASE("a job whose end is not written, and a file without times, are account
 
 TEST_CASE("the report is printed as tables and as JSON", "[report]") {
   const JobReport report = two_rounds().report();
-  CHECK(to_text(report).find("crash of rank 1") != std::string::npos);
+  CHECK(has(to_text(report), "  crash: rank 1 failed\n"));
   CHECK(to_text(report).find("productive         95.0 s  59.38 %") != std::string::npos);
   const auto json = nlohmann::json::parse(to_json(report));
   CHECK(json["total_s"] == 160);

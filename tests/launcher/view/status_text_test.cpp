@@ -66,13 +66,13 @@ TEST_CASE("a condition with more to say than the state is shown in its place, an
   for (nlohmann::json& one : live["ranks"]) one["trouble"] = "";
   CHECK(has(text(), "\nstate:      running for 2 min 5 s, round 3\n"));
   CHECK_FALSE(has(text(), "TROUBLE"));
-  CHECK_FALSE(has(text(), "last failure"));
+  CHECK_FALSE(has(text(), "failure:"));
   live["condition"]["text"] = "stands still for 3.1 s: rank 0 waits for rank 1 (stopped)";
   live["last_failure"] = {
       {"round", 2}, {"rank", 0}, {"node", "n0"}, {"text", "rank 0 was killed by SIGKILL"}, {"age_seconds", 65}};
   live["ranks"][1]["trouble"] = "stopped";
   CHECK(has(text(), "\nstate:      stands still for 3.1 s: rank 0 waits for rank 1 (stopped), round 3\n"));
-  CHECK(has(text(), "\nlast failure: rank 0 was killed by SIGKILL, 1 min 5 s ago\n"));
+  CHECK(has(text(), "\nfailure:    rank 0 was killed by SIGKILL, 1 min 5 s ago\n"));
   CHECK_THAT(text(), EndsWith("RANK  NODE  DOES     SINCE  STEP  CPU  MEMORY   TROUBLE\n"
                               "0     n0    wait     3.1 s  41    -    300 MiB\n"
                               "1     n0    compute  3.1 s  41    -    300 MiB  stopped\n"));
