@@ -120,7 +120,9 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                    faults_.inject(m.fault, runs ? std::optional(round_.seat()->first_rank) : std::nullopt);
                  },
                  [&](const rendezvous::ReportPace& m) {
-                   if (running_round() == m.round) tell_.pace_changed(m), desk_.pace_changed(m);
+                   if (running_round() != m.round) return;
+                   tell_.pace_changed(m);
+                   desk_.pace_changed(m);
                  },
                  [&](const rendezvous::FailureText& m) { tell_.ending().on_report(m.text); },
                  [&](const rendezvous::TakeSeat& m) { take_seat(m.seat); },

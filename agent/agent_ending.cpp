@@ -129,15 +129,17 @@ void Agent::finish(const Finish& finish) {
   watches_.account().tell(/*again=*/true);  // the coordinator writes its account, now with the last stop
   contact_.end_wait();
   round_.close();
-  const bool has_time = options_.logs.keeps_output && contact_.signal() == 0;  // who stops us may soon kill us
+  const bool in_a_hurry = contact_.signal() != 0;  // who stops us may soon kill us
+  const bool has_time = options_.logs.keeps_output && !in_a_hurry;
   pipes_.drain(has_time ? kPatientLimit : kDrainLimit);
   watches_.output().tell();
+  if (in_a_hurry) tell_.events().finished(outcome, watches_.account().spent());
   desk_.job_ended(outcome);
   if ((interrupted || outcome.cause) && !result.finished) report_lost(interrupted);
-  tell_.ending().print_report(outcome, contact_.signal() != 0, [this, outcome](const std::string& report) {
+  tell_.ending().print_report(outcome, in_a_hurry, [this, outcome, in_a_hurry](const std::string& report) {
     end_.result.report = report;
     tell_.events().reported(report);
-    tell_.events().finished(outcome, watches_.account().spent());  // the last one
+    if (!in_a_hurry) tell_.events().finished(outcome, watches_.account().spent());
     end();
   });
 }

@@ -28,6 +28,7 @@
 #include "launcher/plan.h"
 #include "launcher/program.h"
 #include "launcher/search_context.h"
+#include "launcher/shown_command.h"
 #include "launcher/visible_gpus.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
@@ -278,8 +279,7 @@ agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_fd
   options.command.job.cookie = to_string(agent::own_cookie(run_id));
   options.keeper_fd = keeper_fd;
   options.prints_end = start.prints_end;
-  options.command_line = "ddprun";
-  for (const std::string& word : start.words) options.command_line += " " + shell_word(word);
+  options.command_line = shown_command(start.words);
   if (!config.preemption_probe.empty())
     options.probe = agent::probe_target(config.preemption_probe,
                                         [](const std::string& path) { return is_program(kind_of_file(path)); });

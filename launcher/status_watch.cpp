@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <future>
 #include <optional>
 #include <thread>
 
+#include "launcher/exit_codes.h"
 #include "launcher/inputs.h"
 #include "launcher/view/keys.h"
 #include "launcher/view/terminal.h"
@@ -37,7 +39,8 @@ bool wants_to_quit(const std::string& typed) {
 }
 
 // Returns the last text.
-std::string watch_in_place(const std::function<StatusLook(std::size_t)>& look, Duration every) {
+std::string watch_in_place(const std::function<StatusLook(std::size_t)>& look, Duration every,
+                           std::future<StatusLook>& left_behind) {
   StatusLook shown = look(output_columns());
   Terminal terminal(terminal_look(own_environment()));
   std::future<StatusLook> next;
@@ -56,13 +59,21 @@ std::string watch_in_place(const std::function<StatusLook(std::size_t)>& look, D
     quits = input_ended || wants_to_quit(typed);
     if (next.valid() && next.wait_for(0s) == std::future_status::ready) shown = next.get();
   }
+  // A question that is under way would delay the end, and nobody wants its answer.
+  if (next.valid()) left_behind = std::move(next);
   return shown.text;
 }
 
 }  // namespace
 
 void watch_status(const std::function<StatusLook(std::size_t)>& look, Duration every) {
-  if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) return print_text(stdout, watch_in_place(look, every));
+  if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {
+    std::future<StatusLook> left_behind;
+    print_text(stdout, watch_in_place(look, every, left_behind));
+    std::fflush(stdout);
+    if (left_behind.valid()) std::_Exit(kSuccess);
+    return;
+  }
   for (TimePoint next = Clock::now() + every;; next += every) {
     const StatusLook now = look(output_columns());
     print_text(stdout, now.text);

@@ -25,11 +25,13 @@ RoundEnding ending_of(const rendezvous::EndRound& end, bool several_nodes) {
 }  // namespace
 
 UnixTime unix_time() {
-  return std::chrono::duration_cast<UnixTime>(std::chrono::system_clock::now().time_since_epoch());
+  static const auto first = std::pair(std::chrono::system_clock::now().time_since_epoch(), Clock::now());
+  return std::chrono::duration_cast<UnixTime>(first.first + (Clock::now() - first.second));
 }
 
 void HistoryKeeper::round_formed(const rendezvous::Seat& seat) {
   several_nodes_ = seat.group_world_size > 1;
+  world_size_ = seat.world_size;
   history_.round_formed(seat.round, seat.world_size, unix_time());
 }
 
@@ -47,6 +49,11 @@ void HistoryKeeper::straggler_found(const std::string& text) { history_.straggle
 
 void HistoryKeeper::note(const nlohmann::json& status) { history_.note(status, unix_time()); }
 
+void HistoryKeeper::job_ended() {
+  ended_ = true;
+  timer_.cancel();
+}
+
 std::optional<LastFailure> HistoryKeeper::last_failure() const {
   const HistoryRounds* const round = history_.last_failed();
   if (!round || round->story.empty() || !round->end) return {};
@@ -59,10 +66,10 @@ std::optional<LastFailure> HistoryKeeper::last_failure() const {
 
 void HistoryKeeper::watch() {
   timer_.async_wait([this](const asio::error_code& error) {
-    if (error) return;
+    if (error || ended_) return;
     if (!hooks_.is_looked_at()) {
       StatusAnswer own;
-      own.job = rendezvous::JobView{.phase = rendezvous::JobPhase::running};
+      own.job = rendezvous::JobView{.phase = rendezvous::JobPhase::running, .world_size = world_size_};
       own.nodes = {hooks_.own_report()};
       nlohmann::json status = to_json(own);
       status.erase("time");  // it is the coordinator who keeps that

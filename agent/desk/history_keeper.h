@@ -30,7 +30,7 @@ class HistoryKeeper {
   void workers_run();
   void round_ended(const rendezvous::EndRound& end);
   void straggler_found(const std::string& text);
-  void job_ended() { timer_.cancel(); }
+  void job_ended();
   // The whole job's status, by those who have asked for it.
   void note(const nlohmann::json& status);
 
@@ -46,9 +46,11 @@ class HistoryKeeper {
   asio::steady_timer timer_;
   JobHistory history_;
   const TimePoint began_ = Clock::now();
-  bool several_nodes_ = false, watches_ = false;
+  bool several_nodes_ = false, watches_ = false, ended_ = false;
+  int world_size_ = 0;  // of the last round
 };
 
+// That never goes back while we run.
 UnixTime unix_time();
 
 }  // namespace ddprun::agent

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "agent/status/job_summary.h"
 #include "rendezvous/base/duration_text.h"
 #include "rendezvous/base/formatted.h"
 #include "rendezvous/base/spelling.h"
@@ -85,18 +86,29 @@ std::string who(const Ranks& ranks, std::size_t all, bool several_nodes) {
   return rendezvous::ranks_in_words(numbers) + (several_nodes && together ? " on " + ranks[0].node->name : "");
 }
 
-// Whom the others wait for, and what those do.
-std::string why_it_stands_still(const Ranks& all, bool several_nodes) {
+// "stopped", "saving, computing"
+std::string states_in_words(const Ranks& ranks) {
+  std::vector<std::string> states;
+  for (const PlacedRank& rank : ranks)
+    if (std::string state = state_in_words(*rank.view); std::find(states.begin(), states.end(), state) == states.end())
+      states.push_back(std::move(state));
+  std::string out;
+  for (const std::string& state : states) out += (out.empty() ? "" : ", ") + state;
+  return out;
+}
+
+// Whom the others wait for, and what those do. `world_size`: how many there are.
+std::string why_it_stands_still(const Ranks& all, std::size_t world_size, bool several_nodes) {
   const Ranks halted = chosen(all, is_halted);
   const Ranks waiting = chosen(all, waits);
   const Ranks busy = halted.empty() ? chosen(all, [](const auto& rank) { return !waits(rank); }) : halted;
   if (busy.empty())
-    return who(waiting, all.size(), several_nodes) + (waiting.size() == 1 ? " waits in " : " wait in ") +
+    return who(waiting, world_size, several_nodes) + (waiting.size() == 1 ? " waits in " : " wait in ") +
            (waiting[0].view->collective.empty() ? "a collective" : visible(waiting[0].view->collective));
-  const std::string state = state_in_words(*busy[0].view);
-  if (waiting.empty()) return who(busy, all.size(), several_nodes) + (busy.size() == 1 ? " is " : " are ") + state;
-  return who(waiting, all.size(), false) + (waiting.size() == 1 ? " waits for " : " wait for ") +
-         who(busy, all.size(), several_nodes) + " (" + state + ")";
+  const std::string state = states_in_words(busy);
+  if (waiting.empty()) return who(busy, world_size, several_nodes) + (busy.size() == 1 ? " is " : " are ") + state;
+  return who(waiting, world_size, false) + (waiting.size() == 1 ? " waits for " : " wait for ") +
+         who(busy, world_size, several_nodes) + " (" + state + ")";
 }
 
 std::string slowed_by(const std::vector<SlowRank>& slow) {
@@ -108,9 +120,13 @@ std::string slowed_by(const std::vector<SlowRank>& slow) {
   return out;
 }
 
-// Everybody does this, or waits for those who do.
-std::optional<Duration> all_in(Activity activity, const Ranks& ranks) {
-  const Ranks those = chosen(ranks, [&](const auto& rank) { return rank.view->activity == activity; });
+bool saves(const PlacedRank& rank) { return rank.view->activity == Activity::save; }
+
+// Everybody is one of these, or waits for those: for how long.
+std::optional<Duration> all_in(const std::vector<Activity>& activities, const Ranks& ranks) {
+  const Ranks those = chosen(ranks, [&](const auto& rank) {
+    return std::find(activities.begin(), activities.end(), rank.view->activity) != activities.end();
+  });
   if (those.empty() || those.size() + chosen(ranks, waits).size() != ranks.size()) return {};
   return longest(those);
 }
@@ -124,20 +140,35 @@ std::string why_it_waits(const JobView& job) {
   return "for nodes";
 }
 
-JobCondition of_running(const JobView& job, const std::vector<NodeReport>& nodes) {
-  const Ranks ranks = ranks_of(nodes);
-  const bool any_ended = std::any_of(nodes.begin(), nodes.end(), [](const auto& node) { return !node.ranks.empty(); });
-  if (ranks.empty()) return {.condition = any_ended ? Condition::ending : Condition::running};
-  const auto standstill = [&](Duration since) {
-    return JobCondition{Condition::stands_still, since, why_it_stands_still(ranks, nodes.size() > 1)};
-  };
-  if (const Ranks halted = chosen(ranks, is_halted); !halted.empty()) return standstill(longest(halted));
+std::string silent_in_words(const std::vector<std::string>& silent) {
+  std::string out;
+  for (const std::string& node : silent) out += (out.empty() ? "" : ", ") + visible(node);
+  return out + (silent.size() == 1 ? " has" : " have") + " not answered";
+}
+
+JobCondition of_running(const StatusAnswer& seen) {
+  const JobView& job = *seen.job;
+  const Ranks ranks = ranks_of(seen.nodes);
+  std::size_t told = 0;
+  for (const NodeReport& node : seen.nodes) told += node.ranks.size();
+  if (ranks.empty()) return {.condition = told > 0 ? Condition::ending : Condition::running};
+  const bool sees_all = told >= static_cast<std::size_t>(job.world_size), several_nodes = seen.nodes.size() > 1;
+  const std::size_t all = sees_all ? ranks.size() : static_cast<std::size_t>(job.world_size);
+  const Ranks paused = chosen(ranks, [](const auto& rank) { return rank.view->paused; });
+  if (!paused.empty())
+    return {Condition::paused, {}, paused.size() == ranks.size() ? "" : who(paused, all, several_nodes)};
+  if (const Ranks halted = chosen(ranks, is_halted); !halted.empty())
+    return {Condition::stands_still, longest(halted), why_it_stands_still(ranks, all, several_nodes)};
+  if (const auto since = all_in({Activity::save, Activity::evaluate}, ranks))
+    return {chosen(ranks, saves).empty() ? Condition::evaluating : Condition::saving, since};
+  if (all_in({Activity::end}, ranks)) return {Condition::ending};
   const bool reports = std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) { return !rank.view->silent; });
-  if (const auto since = all_in(Activity::save, ranks)) return {Condition::saving, since};
-  if (const auto since = all_in(Activity::evaluate, ranks)) return {Condition::evaluating, since};
-  if (all_in(Activity::end, ranks)) return {Condition::ending};
-  if (const auto since = all_in(Activity::start, ranks); since && reports) return {Condition::starting, since};
-  if (const auto since = without_step(nodes)) return standstill(*since);
+  if (const auto since = all_in({Activity::start}, ranks); since && reports) return {Condition::starting, since};
+  const auto since = without_step(seen.nodes);
+  if (since && (sees_all || !seen.silent.empty()))
+    return {Condition::stands_still, since,
+            why_it_stands_still(ranks, all, several_nodes || !sees_all) +
+                (sees_all ? "" : "; " + silent_in_words(seen.silent))};
   if (!job.slow.empty()) return {Condition::slowed, {}, slowed_by(job.slow)};
   return {Condition::running};
 }
@@ -173,11 +204,11 @@ std::string in_words(const JobCondition& condition) {
   return condition.why.empty() ? out : out + ": " + condition.why;
 }
 
-JobCondition condition_of(const JobView* job, const std::vector<NodeReport>& nodes, const std::string& problem) {
-  if (!job) return {.condition = Condition::unknown, .why = problem};
-  switch (job->phase) {
+JobCondition condition_of(const StatusAnswer& seen) {
+  if (!seen.job) return {.condition = Condition::unknown, .why = seen.problem};
+  switch (seen.job->phase) {
     case JobPhase::waiting:
-      return {.condition = Condition::waiting, .why = why_it_waits(*job)};
+      return {.condition = Condition::waiting, .why = why_it_waits(*seen.job)};
     case JobPhase::starting:
       return {.condition = Condition::starting};
     case JobPhase::over:
@@ -185,7 +216,7 @@ JobCondition condition_of(const JobView* job, const std::vector<NodeReport>& nod
     case JobPhase::running:
       break;
   }
-  return of_running(*job, nodes);
+  return of_running(seen);
 }
 
 JobCondition condition_of(const rendezvous::Outcome& outcome, Duration after, const std::string& cause) {

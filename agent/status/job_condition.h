@@ -16,6 +16,7 @@ enum class Condition {
   running,
   slowed,
   stands_still,
+  paused,
   saving,
   evaluating,
   ending,
@@ -32,11 +33,12 @@ struct NamedCondition {
   const char* name;
   Level level;
 };
-constexpr std::array<NamedCondition, 12> kConditions = {{{Condition::waiting, "waiting", Level::attention},
+constexpr std::array<NamedCondition, 13> kConditions = {{{Condition::waiting, "waiting", Level::attention},
                                                          {Condition::starting, "starting", Level::busy},
                                                          {Condition::running, "running", Level::good},
                                                          {Condition::slowed, "slowed", Level::attention},
                                                          {Condition::stands_still, "stands still", Level::attention},
+                                                         {Condition::paused, "paused", Level::busy},
                                                          {Condition::saving, "saving", Level::busy},
                                                          {Condition::evaluating, "evaluating", Level::busy},
                                                          {Condition::ending, "ending", Level::busy},
@@ -64,10 +66,9 @@ constexpr std::chrono::milliseconds kOverdueAfter{750};
 constexpr int kOverdueAfterSteps = 3;
 constexpr std::chrono::seconds kOverdueInFirstSteps{10};
 
-// `job`: null: the coordinator has not answered, for this reason. `nodes`: that have answered.
-JobCondition condition_of(const rendezvous::JobView* job, const std::vector<rendezvous::NodeReport>& nodes,
-                          const std::string& problem);
-
+struct StatusAnswer;  // job_summary.h
+// Who sees only some of the ranks, as for metrics, does not take their wait for a standstill: another may be saving.
+JobCondition condition_of(const StatusAnswer& seen);
 // Of a job that has ended after this time. `cause`: the failure that has ended it, in words; empty: there was none.
 JobCondition condition_of(const rendezvous::Outcome& outcome, Duration after, const std::string& cause);
 

@@ -85,11 +85,16 @@ void JobHistory::note(const json& status, UnixTime now) {
     round_formed(number, static_cast<int>(number_at(status, "world_size").value_or(0)), now);
   }
   if (round) restarts_ = std::move(restarts);
-  note_own(status, now);
+  add_marks(status, stands_still_, now);
+  add_sample(status, now);
 }
 
 void JobHistory::note_own(const json& status, UnixTime now) {
-  add_marks(status, now);
+  add_marks(status, own_stand_still_, now);
+  add_sample(status, now);
+}
+
+void JobHistory::add_sample(const json& status, UnixTime now) {
   HistorySample sample = sample_of(status, now);
   has_pace_ |= sample.steps_per_second.has_value();
   const bool known = status.value("state", "") != "unknown";
@@ -109,11 +114,13 @@ void JobHistory::add_times(const json& status, UnixTime at) {
   if (rounds_.empty()) return;
   const std::string useful = rendezvous::name_of(rendezvous::TimeKind::productive),
                     lost = rendezvous::name_of(rendezvous::TimeKind::lost_work);
-  if (passed[useful] < 0 && passed[lost] > 0 && rounds_.size() > 1) {
+  if (passed[lost] > 0 && rounds_.size() > 1 && !rounds_.back().end) {
     std::map<std::string, double>& before = rounds_[rounds_.size() - 2].spent;
     const double moved = std::min(passed[lost], before[useful]);
-    before[useful] -= moved, before[lost] += moved;
-    passed[useful] += moved, passed[lost] -= moved;
+    before[useful] -= moved;
+    before[lost] += moved;
+    passed[useful] += moved;
+    passed[lost] -= moved;
     ++changes_;
   }
   const bool looked_before = std::exchange(timed_round_, rounds_.back().first) == rounds_.back().first;
@@ -126,17 +133,18 @@ void JobHistory::add_times(const json& status, UnixTime at) {
   }
 }
 
-void JobHistory::add_marks(const json& status, UnixTime now) {
+// The last word of our own ranks and that of all may differ; a mark is made where neither has said so before.
+void JobHistory::add_marks(const json& status, bool& stands_still, UnixTime now) {
   if (const auto snapshot = number_at(status, "snapshot_step"); snapshot && snapshot != snapshot_step_) {
     const bool is_first_look = samples_.empty();  // the snapshot may be an old one
     if (!is_first_look && *snapshot > snapshot_step_.value_or(-1))
       mark(MarkKind::snapshot, "step " + std::to_string(static_cast<std::int64_t>(*snapshot)), now);
-    snapshot_step_ = snapshot;
+    snapshot_step_ = std::max(snapshot, snapshot_step_);
   }
   const json condition = status.value("condition", json::object());
-  const bool stands_still = condition.value("kind", "") == name_of(Condition::stands_still);
-  if (stands_still && !stands_still_) mark(MarkKind::still, condition.value("why", ""), now);
-  stands_still_ = stands_still;
+  const bool stood_still = stands_still_ || own_stand_still_;
+  stands_still = condition.value("kind", "") == name_of(Condition::stands_still);
+  if (stands_still && !stood_still) mark(MarkKind::still, condition.value("why", ""), now);
 }
 
 void JobHistory::mark(MarkKind kind, const std::string& text, UnixTime now) {
@@ -176,6 +184,8 @@ void JobHistory::round_formed(int number, int world_size, UnixTime now) {
   if (!rounds_.empty() && !rounds_.back().end) rounds_.back().end = now;
   rounds_.push_back({.first = number, .last = number, .start = now});
   ++changes_;
+  snapshot_step_.reset();  // its workers report none before they save
+  own_stand_still_ = false;
   const int before = std::exchange(world_size_, world_size);
   if (before > 0 && world_size > 0 && before != world_size)
     mark(MarkKind::resize, "world size " + std::to_string(before) + " to " + std::to_string(world_size), now);
@@ -208,7 +218,9 @@ void JobHistory::merge_old_rounds() {
     for (const auto& [cause, count] : rounds_[i + 1].causes) add_cause(both, cause, count);
     for (const auto& [kind, spent] : rounds_[i + 1].spent) both.spent[kind] += spent;
     both.failed |= rounds_[i + 1].failed;
-    both.story.clear(), both.node.clear(), both.rank.reset();
+    both.story.clear();
+    both.node.clear();
+    both.rank.reset();
     merged.push_back(std::move(both));
   }
   merged.insert(merged.end(), rounds_.begin() + older, rounds_.end());

@@ -76,7 +76,8 @@ class JobHistory {
  private:
   void add(const HistorySample& sample);
   void add_times(const nlohmann::json& status, UnixTime at);
-  void add_marks(const nlohmann::json& status, UnixTime now);
+  void add_marks(const nlohmann::json& status, bool& stands_still, UnixTime now);
+  void add_sample(const nlohmann::json& status, UnixTime now);
   void mark(MarkKind kind, const std::string& text, UnixTime now);
   void merge_old_rounds();
 
@@ -87,7 +88,8 @@ class JobHistory {
   std::vector<HistoryMark> marks_;
   std::map<std::string, double> times_;  // of the job, by kind, in the last status that told them
   std::optional<double> snapshot_step_;
-  bool stands_still_ = false, has_pace_ = false;
+  bool stands_still_ = false, own_stand_still_ = false;  // by the last status of all, and of our own ranks
+  bool has_pace_ = false;
   int world_size_ = 0;   // of the last round
   int timed_round_ = 0;  // the last one of which a status has told times
   int changes_ = 0;

@@ -159,7 +159,7 @@ JobSummary summary_of(const StatusAnswer& answer) {
       if (rank.snapshot_bytes > 0) out.snapshot_bytes = out.snapshot_bytes.value_or(0) + rank.snapshot_bytes;
     }
   }
-  out.condition = condition_of(answer.job ? &*answer.job : nullptr, answer.nodes, answer.problem);
+  out.condition = condition_of(answer);
   out.outlook = outlook_of_job(out, out.steps_per_second.value_or(0), answer);
   if (out.steps_per_second && without_step(answer.nodes)) out.steps_per_second = 0;
   out.loss = mean_loss(answer.nodes);

@@ -53,7 +53,7 @@ char strip_code(const json& rank) {
   if (activity == "wait") return 'w';
   if (activity == "save") return 'v';
   if (activity == "evaluate" || activity == "start") return 'e';
-  return activity == "ended" ? '-' : '.';
+  return activity == "ended" || activity == "end" ? '-' : '.';
 }
 
 json strip_of(const json& ranks) {

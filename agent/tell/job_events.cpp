@@ -7,6 +7,7 @@
 #include "agent/diagnosis/diagnosis.h"
 #include "agent/diagnosis/error_file.h"
 #include "agent/diagnosis/evidence.h"
+#include "agent/diagnosis/failure_report.h"
 #include "agent/hang/round_meter.h"
 #include "agent/process/exit_status.h"
 
@@ -235,6 +236,7 @@ void JobEvents::round_ended(const rendezvous::EndRound& end, const std::optional
     ended.more.emplace_back("failure_class", name_of(end.cause->kind));
     ended.more.emplace_back("failed_rank", std::to_string(end.cause->rank));
     if (!end.cause->how.empty()) ended.more.emplace_back("failure", end.cause->how);
+    ended.more.emplace_back("failure_text", failure_in_words(*end.cause, several_nodes()));
   }
   if (spent && seat_) add_times(ended, *spent, round_end(end.planned, end.cause));
   log_.write(ended);
@@ -245,7 +247,13 @@ void JobEvents::finished(const rendezvous::Outcome& outcome, const std::optional
   JobEvent end = event(outcome.verdict == rendezvous::Verdict::success ? "SUCCEEDED" : "FAILED");
   if (outcome.verdict == rendezvous::Verdict::interrupted) end.error = "interrupted by " + signal_name(outcome.signal);
   if (end.state == "FAILED" && !outcome.cause && end.error.empty()) end.error = outcome.reason;
-  if (outcome.cause) end.more = {{"failure_class", name_of(outcome.cause->kind)}};
+  if (outcome.cause)
+    end.more = {{"failure_class", name_of(outcome.cause->kind)},
+                {"failed_rank", std::to_string(outcome.cause->rank)},
+                {"failure_text", failure_in_words(*outcome.cause, several_nodes())}};
+  const bool stopped = outcome.verdict == rendezvous::Verdict::interrupted ||
+                       (outcome.verdict == rendezvous::Verdict::stopped && !outcome.cause);
+  if (stopped) end.more.emplace_back("stopped", "true");
   if (outcome.cause)
     end.error = "rank " + std::to_string(outcome.cause->rank) + " " + in_words(*outcome.cause) + ": " + outcome.reason;
   if (spent && seat_) add_times(end, *spent, round_end(outcome));

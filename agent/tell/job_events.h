@@ -46,6 +46,7 @@ class JobEvents {
   void finished(const rendezvous::Outcome& outcome, const std::optional<rendezvous::RoundSpent>& spent = {});
 
  private:
+  bool several_nodes() const { return seat_ && seat_->group_world_size > 1; }
   JobEvent event(const std::string& state) const;
   JobEvent event_of(int local_rank, const std::string& state) const;
   void write(JobEvent event);

@@ -102,6 +102,7 @@ LoggedEvent event_of(const json& line) {
   out.round = static_cast<int>(number_of(metadata, "round", INT32_MAX));
   out.group_rank = small_number(metadata, "group_rank");
   out.rank = small_number(metadata, "global_rank");
+  out.role_world_size = small_number(metadata, "role_world_size");
   out.nodes = small_number(metadata, "group_world_size").value_or(0);
   if (const auto error = metadata.find("raw_error"); error != metadata.end() && error->is_string())
     out.error = error->get<std::string>();

@@ -15,8 +15,9 @@ struct LoggedEvent {
   std::chrono::milliseconds at{};  // since 1970
   bool of_worker = false;
   std::string run_id = {}, state = {}, error = {};
-  int round = 0;                                  // 0: before the first
-  std::optional<int> group_rank = {}, rank = {};  // the latter: a worker's
+  int round = 0;  // 0: before the first
+  std::optional<int> group_rank = {};
+  std::optional<int> rank = {}, role_world_size = {};  // a worker's
   int nodes = 0;
   std::optional<Duration> duration = {};
   std::map<std::string, std::string> more = {};  // its other fields that are strings

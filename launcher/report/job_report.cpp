@@ -1,12 +1,9 @@
 #include "launcher/report/job_report.h"
 
 #include <algorithm>
-#include <charconv>
 #include <climits>
 #include <map>
 #include <set>
-#include <string_view>
-#include <tuple>
 #include <utility>
 
 namespace ddprun::launcher {
@@ -24,8 +21,9 @@ struct ToldRound {
   std::optional<milliseconds> started = {}, ended = {}, workers_gone = {};
   std::string failure_class = {}, reason = {};
   std::optional<int> failed_rank = {};
-  std::map<int, std::pair<std::string, std::string>> failures = {};  // by rank: its host, and how it ended
-  int teller = INT_MAX;                                              // the group rank
+  std::string failure_text = {};
+  std::map<int, std::string> hosts = {};  // of workers that have failed
+  int teller = INT_MAX;                   // the group rank
   std::optional<LoggedEvent> times = {};
 };
 
@@ -60,32 +58,23 @@ std::string text_of(const LoggedEvent& event, const char* field) {
   return found == event.more.end() ? std::string() : found->second;
 }
 
-void note_end(ToldRound& round, const LoggedEvent& event) {
-  if (round.ended) return;
-  round.ended = event.at;
-  round.reason = text_of(event, "reason");
+void note_failure(ToldRound& round, const LoggedEvent& event) {
   round.failure_class = text_of(event, "failure_class");
+  round.failure_text = text_of(event, "failure_text");
   if (const auto rank = event.number("failed_rank"); rank && *rank <= INT_MAX)
     round.failed_rank = static_cast<int>(*rank);
 }
 
-// The first line says how it ended; an error file's text has more.
-void note_failure(ToldRound& round, const LoggedEvent& event) {
-  constexpr std::size_t kHowMax = 160;
-  if (!event.rank) return;
-  std::string how = event.error.substr(0, event.error.find('\n')).substr(0, kHowMax);
-  if (!how.empty() && !how.starts_with("was ") && !how.starts_with("exited ")) how = "failed: " + how;
-  round.failures.try_emplace(*event.rank, text_of(event, "hostname"), how);
+void note_end(ToldRound& round, const LoggedEvent& event) {
+  if (round.ended) return;
+  round.ended = event.at;
+  round.reason = text_of(event, "reason");
+  note_failure(round, event);
 }
 
 void note_job_end(ToldRound& round, const LoggedEvent& event) {
   round.reason = event.error.empty() ? "all workers succeeded" : event.error;
-  round.failure_class = text_of(event, "failure_class");
-  constexpr std::string_view kRank = "rank ";
-  int rank = 0;
-  const char* const end = event.error.data() + event.error.size();
-  if (event.error.starts_with(kRank) && std::from_chars(event.error.data() + kRank.size(), end, rank).ec == std::errc())
-    round.failed_rank = rank;
+  note_failure(round, event);
 }
 
 void note_times(ToldRound& round, const LoggedEvent& event) {
@@ -103,7 +92,8 @@ void note(ToldStart& start, const LoggedEvent& event) {
   ToldRound& round = found->second;
   if (event.of_worker && event.state == "START") round.started = event.at;
   if (event.of_worker && event.state != "START") round.workers_gone = event.at;
-  if (event.of_worker && event.state == "FAILED") note_failure(round, event);
+  if (event.of_worker && event.state == "FAILED" && event.rank)
+    round.hosts.try_emplace(*event.rank, text_of(event, "hostname"));
   if (event.state == "ROUND_ENDED") note_end(round, event);
   if (is_end(event) && !round.ended) note_job_end(round, event);
   if (event.state == "ROUND_ENDED" || is_end(event)) note_times(round, event);
@@ -197,9 +187,9 @@ class Folder {
                       .failure_class = told.failure_class,
                       .failed_rank = told.failed_rank,
                       .reason = told.reason};
-    if (const auto failure = told.failures.find(told.failed_rank.value_or(-1)); failure != told.failures.end())
-      std::tie(out.host, out.how) = failure->second;
-    if (told.failure_class == "hang") out.how = "hung";
+    if (const auto host = told.hosts.find(told.failed_rank.value_or(-1)); host != told.hosts.end())
+      out.host = host->second;
+    out.story = told.failure_text;
     lose_from_earlier(told);
     out.spent = times_of(told, ended - formed);
     const bool by_job = last && !told.ended;
@@ -250,17 +240,27 @@ std::string straggler_in_words(const LoggedEvent& event) {
          text_of(event, "ratio") + "x slower than the median";
 }
 
-// What is told of a job besides its rounds.
+// A new start of the job: its first node says so, or in a file of another one that.
+bool begins_start(const LoggedEvent& event, const JobReport& so_far) {
+  if (text_of(event, "command").empty()) return false;
+  return so_far.command.empty() || event.group_rank.value_or(0) == 0 || text_of(event, "hostname") == so_far.host;
+}
+
+// What is told of the job's last start besides its rounds.
 void add_facts(const std::vector<LoggedEvent>& events, JobReport& out) {
+  const int last_round = out.rounds.empty() ? 0 : out.rounds.back().number;
   for (const LoggedEvent& event : events) {
     if (event.run_id != out.run_id) continue;
-    if (const std::string command = text_of(event, "command"); !command.empty()) {
-      if (out.command.empty()) out.host = text_of(event, "hostname");
-      out.command = command;
-      out.failure.clear();  // of an earlier start
+    if (begins_start(event, out)) {
+      out.command = text_of(event, "command");
+      out.host = text_of(event, "hostname");
+      out.ranks = 0;
+      out.failure.clear();
+      out.stacks.clear();
     }
-    const bool in_last_round = !out.rounds.empty() && event.round == out.rounds.back().number;
-    if (event.of_worker && in_last_round && event.rank) out.ranks = std::max(out.ranks, *event.rank + 1);
+    const bool in_last_round = event.round == last_round;
+    if (event.of_worker && in_last_round && event.rank)
+      out.ranks = std::max({out.ranks, *event.rank + 1, event.role_world_size.value_or(0)});
     if (event.state == "STRAGGLER") out.stragglers.push_back({event.at, straggler_in_words(event)});
     if (event.state == "REPORT") out.failure = text_of(event, "text");
     if (event.state == "STACKS" && in_last_round)
@@ -285,6 +285,7 @@ std::optional<JobReport> report_of(const std::vector<LoggedEvent>& events, const
     out.ended = true;
     out.succeeded = end->state == "SUCCEEDED";
     out.error = end->error;
+    out.stopped = text_of(*end, "stopped") == "true";
   }
   Folder folder(out);
   for (const ToldStart& start : starts) folder.add(start);

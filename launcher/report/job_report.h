@@ -24,7 +24,7 @@ struct ReportedRound {
   std::optional<int> failed_rank = {};
   std::string reason = {};  // why it ended, or why the job did; empty: that is not known
   std::string host = {};    // of the worker that failed
-  std::string how = {};     // it did: "was killed by SIGKILL"; empty: not known
+  std::string story = {};   // "rank 1 on n0 was killed by SIGKILL"; empty: an older ddprun's events do not tell it
   // Until the next round was formed.
   rendezvous::TimeAccount spent = {};
   // What its end has cost: work that was lost, a hang, the stop, the wait, and the next round's start and restore.
@@ -59,7 +59,8 @@ struct JobReport {
   std::chrono::milliseconds began{}, last{};  // the first start's begin, and the last event
   bool ended = false;                         // false: it still runs, or its end was not written
   bool succeeded = false;
-  std::string error = {};  // why it failed
+  bool stopped = false;    // by a user or a rule: then it did not fail
+  std::string error = {};  // why it failed, or was stopped
   rendezvous::TimeAccount spent = {};
   std::vector<ReportedRound> rounds = {};
   std::vector<ReportedProgress> progress = {};

@@ -40,7 +40,7 @@ std::string count_of(std::size_t count, const char* what) {
 
 std::string state_of(const JobReport& report) {
   if (!report.ended) return "its end is not in the file, so the account ends with the last event";
-  return report.succeeded ? "succeeded" : "failed: " + visible(report.error);
+  return report.succeeded ? "succeeded" : (report.stopped ? "stopped: " : "failed: ") + visible(report.error);
 }
 
 // From which a new start of the job goes on; empty: none is known.
@@ -55,10 +55,8 @@ std::string newest_snapshot(const JobReport& report) {
 
 // "rank 1 on n0 was killed by SIGKILL"
 std::string story_of(const ReportedRound& round) {
-  if (!round.failed_rank) return visible(round.reason);
-  const std::string where = round.nodes > 1 && !round.host.empty() ? " on " + visible(round.host) : "";
-  const std::string how = round.how.empty() ? "failed" : visible(round.how);
-  return "rank " + std::to_string(*round.failed_rank) + where + " " + how;
+  if (!round.story.empty()) return visible(round.story);
+  return round.failed_rank ? "rank " + std::to_string(*round.failed_rank) + " failed" : visible(round.reason);
 }
 
 // "crash: rank 1 on n0 was killed by SIGKILL"
@@ -165,16 +163,16 @@ Json page_condition(const JobReport& report) {
     return Json{{"kind", kind}, {"level", level}, {"seconds", nullptr}, {"why", why}, {"text", text}};
   };
   if (!report.ended) return condition("unknown", "attention", "", "its end is not in the file");
-  if (report.error.starts_with("interrupted by"))
-    return condition("stopped", "over", visible(report.error), "stopped: " + visible(report.error));
+  if (report.stopped) return condition("stopped", "over", visible(report.error), "stopped: " + visible(report.error));
   if (!report.succeeded) return condition("failed", "bad", visible(report.error), "failed: " + visible(report.error));
   return condition("ended", "over", "", "ended well after " + duration_text(seconds(report.last - report.began)));
 }
 
 // The failure's block: what was printed, and the stacks of those that hung.
 std::string failure_of(const JobReport& report) {
-  if (report.succeeded) return {};
+  if (!report.ended || report.succeeded || report.stopped) return {};
   std::string out = report.failure;
+  if (report.rounds.empty() || report.rounds.back().failure_class != "hang") return visible_lines(out);
   for (const ReportedStacks& one : report.stacks) {
     if (out.size() + one.text.size() > kPageFailureMax) break;
     out += (out.empty() ? "" : "\n") + ("rank " + std::to_string(one.rank)) + " was here:\n" + one.text;
@@ -261,7 +259,10 @@ std::string to_page_data(const JobReport& report) {
   time["total"] = seconds(report.spent.total());
   time["useful_share"] = report.spent.ettr();
   Json status{{"run_id", report.run_id}, {"finished", true}, {"starts", report.starts}, {"time", std::move(time)}};
-  status["state"] = !report.ended ? "not ended in the file" : report.succeeded ? "succeeded" : "failed";
+  status["state"] = !report.ended      ? "not ended in the file"
+                    : report.succeeded ? "succeeded"
+                    : report.stopped   ? "stopped"
+                                       : "failed";
   if (!report.error.empty()) status["error"] = report.error;
   if (!report.rounds.empty()) status["round"] = report.rounds.back().number;
   if (!report.progress.empty()) {

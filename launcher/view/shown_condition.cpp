@@ -21,7 +21,7 @@ struct Trouble {
 constexpr Trouble kTroubles[] = {
     {"stopped", Style::bad},      {"held", Style::bad},   {"holds up", Style::attention}, {"slow", Style::attention},
     {"behind", Style::attention}, {"", Style::attention}, {"paused", Style::busy}};
-constexpr int kNoTrouble = std::size(kTroubles);
+constexpr int kNoTrouble = std::size(kTroubles), kUnknownTrouble = 5;
 
 Style style_of_level(const std::string& level) {
   if (level == "good") return Style::good;
@@ -34,14 +34,15 @@ const Trouble& trouble_named(const std::string& trouble) {
   const auto* found = std::find_if(std::begin(kTroubles), std::end(kTroubles), [&](const Trouble& one) {
     return !one.begins.empty() && trouble.starts_with(one.begins);
   });
-  return found == std::end(kTroubles) ? kTroubles[5] : *found;
+  return found == std::end(kTroubles) ? kTroubles[kUnknownTrouble] : *found;
 }
 
 // Of an agent that tells no condition.
 ShownCondition condition_by_state(const json& live) {
   const std::string state = live.value("state", "unknown");
   if (state == "running") {
-    const bool is_well = live.value("slow_ranks", json::array()).empty() && live["waits_for"].value("text", "").empty();
+    const bool is_well = live.value("slow_ranks", json::array()).empty() &&
+                         live.value("waits_for", json::object()).value("text", "").empty();
     return {state, is_well ? Style::good : Style::attention};
   }
   if (state == "over") return {state, Style::dim, true};
@@ -61,15 +62,17 @@ std::string condition_text(const json& live) {
   const std::string state = live.value("state", "unknown"), problem = live.value("problem", "");
   if (state == "unknown" && !problem.empty()) return problem;
   const ShownCondition condition = shown_condition(live);
-  if (condition.is_over || condition.text != state || !live.contains("state_seconds")) return condition.text;
-  return condition.text + " for " + duration_text(live["state_seconds"]);
+  const json seconds = live.value("state_seconds", json());
+  if (condition.is_over || condition.text != state || !seconds.is_number()) return condition.text;
+  return condition.text + " for " + duration_text(seconds);
 }
 
 std::string state_text(const json& live) {
   std::string out = condition_text(live);
   if (live.value("state", "unknown") == "unknown" || shown_condition(live).is_over) return out;
-  if (live["round"] > 0) out += ", round " + json_text(live["round"]);
-  if (const double backoff = live["backoff_seconds"]; backoff > 0) out += ", the next one in " + duration_text(backoff);
+  if (const json round = live.value("round", json()); round > 0) out += ", round " + json_text(round);
+  if (const json backoff = live.value("backoff_seconds", json()); backoff > 0)
+    out += ", the next one in " + duration_text(backoff);
   return out;
 }
 
@@ -87,7 +90,7 @@ std::string trouble_text(const json& live, const json& rank) {
   if (!rank["held"].get<std::string>().empty()) return "held by the kernel";
   for (const json& one : live.value("slow_ranks", json::array()))
     if (one["rank"] == rank["rank"]) return formatted("slow %.1fx", one["ratio"].get<double>());
-  const json awaited = live["waits_for"].value("ranks", json::array());
+  const json awaited = live.value("waits_for", json::object()).value("ranks", json::array());
   return std::find(awaited.begin(), awaited.end(), rank["rank"]) == awaited.end() ? "" : "holds up";
 }
 

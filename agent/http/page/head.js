@@ -154,7 +154,7 @@ function now() {
   show('figures', figures.length);
   show('now', small.length);
   show('s-now', figures.length + small.length);
-  if (show('silent', silent && !status.finished)) fill('silent', kSilentHint[0], make('code', kSilentHint[1]), kSilentHint[2]);
+  if (show('silent', silent && !status.finished && /(\.py|^)$/.test(status.program || ''))) fill('silent', kSilentHint[0], make('code', kSilentHint[1]), kSilentHint[2]);
   const last = status.last_failure;
   if (show('lately', last && last.age_seconds < 600)) fill('lately', make('b', 'Round ' + last.round + ' has failed '), age(last.age_seconds, '', ' ago'), ': ' + last.text + '.');
 }

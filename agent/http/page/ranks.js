@@ -50,13 +50,13 @@ function timeCells(rank) {
 function restarted(status) {
   const past = shown.rounds.filter((round) => round.end !== null && known(round.rank)), last = status.last_failure || past[past.length - 1];
   const number = last && (last.round || last.last);
-  return last && known(last.rank) && number + 1 === status.round ? { rank: last.rank, text: last.text || last.story } : null;
+  return last && known(last.rank) && number + 1 === status.round ? { rank: last.rank, node: last.node || '', text: last.text || last.story } : null;
 }
 function doesCell(rank, trouble, again) {
   const out = make('span', rank.activity + (rank.collective ? ' (' + rank.collective + ')' : ''));
   if (rank.age_seconds >= 1 && !rank.silent && !trouble) out.append(' ', aging(make('span', '', 'once'), (more) => duration(rank.age_seconds + more)));
   if (trouble) out.append(' ', troubleText(rank, trouble));
-  if (again && again.rank === rank.rank) {
+  if (again && again.rank === rank.rank && (!again.node || again.node === rank.node)) {
     const badge = make('span', '↻ restarted', 'badge');
     badge.title = again.text;
     out.append(' ', badge);

@@ -20,7 +20,7 @@ NodeReport a_node(int group_rank, std::vector<RankView> ranks) {
 JobView running_job() { return {.phase = JobPhase::running}; }
 
 std::string condition_in_words(const std::vector<NodeReport>& nodes, const JobView& job = running_job()) {
-  return in_words(condition_of(&job, nodes, ""));
+  return in_words(condition_of(StatusAnswer{.job = job, .nodes = nodes}));
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ TEST_CASE("without a round the job waits, and it says for whom", "[status]") {
         "waiting: the next round begins in 3.0 s");
   CHECK(condition_in_words({}, {.phase = JobPhase::starting}) == "starting");
   CHECK(condition_in_words({}, {.phase = JobPhase::over}) == "ended");
-  CHECK(in_words(condition_of(nullptr, {}, "the coordinator is out of reach now")) ==
+  CHECK(in_words(condition_of(StatusAnswer{.problem = "the coordinator is out of reach now"})) ==
         "unknown: the coordinator is out of reach now");
 }
 
@@ -97,6 +97,48 @@ TEST_CASE("a job stands still once a step is overdue, whoever holds it up", "[st
   silent.silent = true;
   silent.step.reset();
   CHECK(condition_in_words({a_node(0, {silent})}) == "running");  // a program that reports nothing
+}
+
+TEST_CASE("a save of one rank while another evaluates is a save, and what differs is told", "[status]") {
+  CHECK(condition_in_words({a_node(0, {a_rank(0, Activity::save, 3s), a_rank(1, Activity::evaluate, 2s),
+                                       a_rank(2, Activity::wait, 9s)})}) == "saving for 3.0 s");
+  CHECK(condition_in_words({a_node(
+            0, {a_rank(0, Activity::load, 3s), a_rank(1, Activity::compute, 3s), a_rank(2, Activity::wait, 3s)})}) ==
+        "stands still for 3.0 s: rank 2 waits for ranks 0 and 1 (loading data, computing)");
+}
+
+TEST_CASE("a pause that somebody has ordered is no standstill, and no hang", "[status]") {
+  RankView first = a_rank(0, Activity::compute, 5s), second = a_rank(1, Activity::wait, 5s);
+  first.paused = first.stopped = true;
+  CHECK(condition_in_words({a_node(0, {first, second})}) == "paused: rank 0");
+  second.paused = true;
+  NodeReport node = a_node(0, {first, second});
+  CHECK(condition_in_words({node}) == "paused");
+  node.spent = RoundSpent{.reports = true, .train = 20s, .doing = TimeKind::productive, .since_progress = 5s};
+  StatusAnswer answer{.job = running_job(), .nodes = {node}};
+  answer.job->round_age = 20s;
+  CHECK((*summary_of(answer).account)[TimeKind::hang] == Duration(0s));
+  CHECK(level_of(Condition::paused) == Level::busy);
+}
+
+TEST_CASE("who sees some of the ranks takes their wait for no standstill, unless the others do not answer",
+          "[status]") {
+  JobView job = running_job();
+  job.world_size = 4;
+  const NodeReport here = a_node(0, {a_rank(0, Activity::wait, 40s), a_rank(1, Activity::wait, 40s)});
+  const auto told = [&](const NodeReport& node, std::vector<std::string> silent = {}) {
+    return in_words(condition_of(StatusAnswer{.job = job, .nodes = {node}, .silent = std::move(silent)}));
+  };
+  CHECK(told(here) == "running");  // rank 3 may be saving
+  CHECK(told(here, {"n1"}) == "stands still for 40 s: ranks 0 and 1 on n0 wait in a collective; n1 has not answered");
+  NodeReport with_stopped = here;
+  with_stopped.ranks[1].stopped = true;
+  CHECK(told(with_stopped) == "stands still for 40 s: rank 0 waits for rank 1 (stopped)");
+  StatusAnswer answer{.job = job, .nodes = {here}};
+  answer.nodes[0].spent = RoundSpent{.reports = true, .train = 60s, .since_progress = 40s};
+  answer.job->round_age = 60s;
+  CHECK((*summary_of(answer).account)[TimeKind::hang] == Duration(0s));
+  CHECK(summary_of(answer).steps_per_second == 0.0);  // this node does none
 }
 
 TEST_CASE("of stragglers the worst is named", "[status]") {

@@ -89,7 +89,7 @@ TEST_CASE("a round's time is what has passed until the next one, and work that i
   at(1, 130, 7, 0, 33s);
   history.round_ended(1, {.cause = "crash", .failed = true, .story = "rank 1 was killed by SIGKILL", .rank = 1}, 34s);
   history.round_formed(2, 4, 35s);
-  at(2, 140, 9, 0, 37s);  // 10 s of these before the round
+  at(2, 140, 9, 0, 37s);   // 10 s of these before the round
   at(2, 116, 9, 25, 38s);  // its first step shows that 25 s of work are done again
   at(2, 119, 9, 25, 41s);
   const json rounds = to_json(history.rounds());

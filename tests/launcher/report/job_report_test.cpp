@@ -249,11 +249,19 @@ TEST_CASE("the report of a failed job says what ran, who failed and where it hun
   log.event(10, "WORKER", "FAILED", 1,
             {{"global_rank", 3}, {"hostname", "n1"}, {"raw_error", "was killed by SIGKILL"}});
   log.agent(10, "ROUND_ENDED", 1,
-            {{"reason", "restart 1 of 1"}, {"failure_class", "crash"}, {"failed_rank", "3"}, {"start_ms", "4000"}});
+            {{"reason", "restart 1 of 1"},
+             {"failure_class", "crash"},
+             {"failed_rank", "3"},
+             {"start_ms", "4000"},
+             {"failure_text", "rank 3 on n1 was killed by SIGKILL"}});
   log.formed(11, 2, 1).event(12, "WORKER", "START", 2, {{"global_rank", 3}});
   log.agent(19, "STACKS", 2, {{"rank", "2"}, {"stacks", "all_reduce (model.py:212)\n"}});
   log.agent(19, "PROGRESS", 2, fields("step=90,total_steps=200"));
-  log.agent(20, "FAILED", 2, {{"raw_error", "rank 2 hung: all restarts are used up"}, {"failure_class", "hang"}});
+  log.agent(20, "FAILED", 2,
+            {{"raw_error", "rank 2 hung: all restarts are used up"},
+             {"failure_class", "hang"},
+             {"failed_rank", "2"},
+             {"failure_text", "rank 2 hung in model.py:212"}});
   log.agent(21, "REPORT", 2, {{"text", "ddprun: the job failed: rank 2 hung\n"}});
   const JobReport report = log.report();
   CHECK(report.ranks == 4);
@@ -267,14 +275,14 @@ TEST_CASE("the report of a failed job says what ran, who failed and where it hun
   CHECK_THAT(page["status"]["report"]["failure"].get<std::string>(), EndsWith("all_reduce (model.py:212)\n"));
   CHECK(page["rounds"][0]["story"] == "rank 3 on n1 was killed by SIGKILL");
   CHECK(page["rounds"][0]["spent"]["start"] == 4.0);
-  CHECK(page["rounds"][1]["story"] == "rank 2 hung");
+  CHECK(page["rounds"][1]["story"] == "rank 2 hung in model.py:212");
   std::string marks;
   for (const auto& mark : page["marks"]) marks += mark[1].get<std::string>() + ": " + mark[2].get<std::string>() + "\n";
   CHECK(marks ==
         "straggler: rank 3 computes 2.40x slower than the median\n"
         "failure: rank 3 on n1 was killed by SIGKILL\n"
         "restart: round 2\n"
-        "failure: rank 2 hung\n");
+        "failure: rank 2 hung in model.py:212\n");
 }
 
 TEST_CASE("events of an older ddprun make a report without what they do not tell", "[report]") {
@@ -312,5 +320,31 @@ TEST_CASE("a report of thousands of rounds is a page that can be sent, and no ca
   CHECK(next == 5001);
   CHECK(crashes == 2500);
   CHECK(seconds == Approx(std::chrono::duration<double>(report.spent.total()).count()));
-  CHECK(rounds.back()["story"] == "rank 1 hung");
+  CHECK(rounds.back()["story"] == "rank 1 failed");
+}
+
+TEST_CASE("a report is of the job's last start, and what an earlier one has told of a hang is not its failure",
+          "[report]") {
+  Log log;
+  const auto starts = [&](double at, const std::string& host, int group_rank) {
+    log.group_rank = group_rank;
+    log.agent(at, "RENDEZVOUS", 1, {{"command", "ddprun on " + host}, {"hostname", host}, {"duration_ms", 0.0}});
+    log.event(at + 1, "WORKER", "START", 1, {{"global_rank", group_rank}, {"role_world_size", 4}});
+  };
+  starts(0, "n0", 0);
+  starts(0.5, "n1", 1);  // its node's ddprun is no new start
+  log.group_rank = 0;
+  log.agent(8, "STACKS", 1, {{"rank", "1"}, {"stacks", "spin_forever\n"}});
+  log.agent(9, "FAILED", 1, {{"raw_error", "rank 1 hung: all used up"}, {"failure_class", "hang"}});
+  CHECK(log.report().command == "ddprun on n0");
+  CHECK(log.report().ranks == 4);
+  CHECK(has(to_text(log.report()), "spin_forever"));
+  starts(20, "n0", 0);
+  CHECK_FALSE(has(to_text(log.report()), "spin_forever"));  // it runs
+  log.group_rank = 0;
+  log.agent(29, "FAILED", 1, {{"raw_error", "interrupted by SIGTERM"}, {"stopped", "true"}});
+  CHECK(has(to_text(log.report()), "stopped: interrupted by SIGTERM"));
+  const auto page = nlohmann::json::parse(to_page_data(log.report()));
+  CHECK(page["status"]["condition"]["text"] == "stopped: interrupted by SIGTERM");
+  CHECK(page["status"]["state"] == "stopped");
 }
