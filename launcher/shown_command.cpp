@@ -29,7 +29,7 @@ std::string shown_command(const std::vector<std::string>& words) {
     const std::size_t equals = word.find('=');
     const bool is_value = value_follows && !word.starts_with('-');
     value_follows = word.starts_with("--") && equals == std::string::npos && names_secret(word);
-    out += " ";
+    out += ' ';
     if (is_value)
       out += kHidden;
     else if (equals != std::string::npos && names_secret(word.substr(0, equals)))
