@@ -162,7 +162,9 @@ JobCondition of_running(const StatusAnswer& seen) {
   if (const auto since = all_in({Activity::save, Activity::evaluate}, ranks))
     return {chosen(ranks, saves).empty() ? Condition::evaluating : Condition::saving, since};
   if (all_in({Activity::end}, ranks)) return {Condition::ending};
-  const bool reports = std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) { return !rank.view->silent; });
+  // Of programs that report nothing it is not known whether they have begun.
+  const bool reports = std::any_of(seen.nodes.begin(), seen.nodes.end(),
+                                   [](const auto& node) { return node.spent && node.spent->reports; });
   if (const auto since = all_in({Activity::start}, ranks); since && reports) return {Condition::starting, since};
   const auto since = without_step(seen.nodes);
   if (since && (sees_all || !seen.silent.empty()))
