@@ -118,14 +118,14 @@ class SeenPage {
   const ddprun_channel_page* page_;
 };
 
-// The phase takes milliseconds: tried until it was met.
-void stop_in_phase(pid_t worker, ddprun_phase phase) {
+// The phase takes milliseconds: tried until it was met. False: the worker has ended before.
+bool stop_in_phase(pid_t worker, ddprun_phase phase) {
   const SeenPage page(worker);
   for (const auto end = std::chrono::steady_clock::now() + kTrainLimit;;) {
     while (!page.is_in(phase) && std::chrono::steady_clock::now() < end) continue;
-    REQUIRE(::kill(worker, SIGSTOP) == 0);
+    if (::kill(worker, SIGSTOP) != 0) return false;
     std::this_thread::sleep_for(10ms);  // a signal that a busy thread has not taken yet
-    if (page.is_in(phase)) return;
+    if (page.is_in(phase)) return true;
     ::kill(worker, SIGCONT);
     REQUIRE(std::chrono::steady_clock::now() < end);
   }
@@ -152,14 +152,20 @@ TEST_CASE("train on three nodes with a rank that is stopped ends with the weight
 
 TEST_CASE("train with a rank that is stopped while it evaluates ends with the weights of an undisturbed run",
           "[recovery]") {
-  TrainJob job;
-  const pid_t victim = job.worker(1);
-  job.wait_for_step(2, 1);
-  stop_in_phase(victim, DDPRUN_PHASE_EVALUATING);
-  job.wait_until_found();
-  CHECK_THAT(job.all_err(),
-             Matches("[\\s\\S]*rank 1 hangs: it has been stopped for \\d+\\.\\d s, in evaluate[\\s\\S]*"));
-  require_recovered(job, 1);
+  constexpr int kTriesMax = 4;  // on a busy machine all of a run's evaluations may be missed
+  for (int tries = 1;; ++tries) {
+    TrainJob job;
+    const pid_t victim = job.worker(1);
+    job.wait_for_step(2, 1);
+    if (!stop_in_phase(victim, DDPRUN_PHASE_EVALUATING)) {
+      REQUIRE(tries < kTriesMax);
+      continue;
+    }
+    job.wait_until_found();
+    CHECK_THAT(job.all_err(),
+               Matches("[\\s\\S]*rank 1 hangs: it has been stopped for \\d+\\.\\d s, in evaluate[\\s\\S]*"));
+    return require_recovered(job, 1);
+  }
 }
 
 TEST_CASE("train whose save stands still is started again, and ends with the weights of an undisturbed run",
