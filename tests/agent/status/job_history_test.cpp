@@ -235,7 +235,7 @@ TEST_CASE("what a page of 1,024 ranks costs in a second, and how much it is told
     answer.nodes.push_back(std::move(report));
   }
   JobHistory history;
-  constexpr int kTimes = 100;
+  constexpr int kTimes = 10;
   std::size_t bytes = 0;
   const TimePoint begin = Clock::now();
   for (int i = 0; i < kTimes; ++i) {
