@@ -9,8 +9,7 @@
 
 namespace ddprun::launcher {
 
-std::string short_duration_text(double seconds);  // "12m05s", at most 7 characters
-std::string bytes_text(double bytes);             // "2.1 GiB"; "-" for none
+std::string bytes_text(double bytes);  // "2.1 GiB"; "-" for none
 // Of a rank as status_json.h has it: "312%"; "-" where it is not known.
 std::string processors_text(const nlohmann::json& rank);
 

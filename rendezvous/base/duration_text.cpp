@@ -32,4 +32,19 @@ std::string duration_text(double seconds) {
   return formatted("%ld d %ld h", days, rest);
 }
 
+std::string short_duration_text(double seconds) {
+  if (seconds < kTenSeconds) return formatted("%.1fs", seconds);
+  if (seconds < kMinute) return formatted("%.0fs", seconds);
+  if (seconds < kHour) {
+    const auto [minutes, rest] = two_parts(seconds, kMinute, 1);
+    return formatted("%ldm%02lds", minutes, rest);
+  }
+  if (seconds < kDay) {
+    const auto [hours, rest] = two_parts(seconds, kHour, kMinute);
+    return formatted("%ldh%02ldm", hours, rest);
+  }
+  const auto [days, rest] = two_parts(seconds, kDay, kHour);
+  return formatted("%ldd%02ldh", days, rest);
+}
+
 }  // namespace ddprun

@@ -5,5 +5,6 @@
 namespace ddprun {
 
 std::string duration_text(double seconds);
+std::string short_duration_text(double seconds);  // "12m05s", at most 7 characters
 
 }  // namespace ddprun

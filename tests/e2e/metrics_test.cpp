@@ -402,9 +402,13 @@ TEST_CASE("once a rank is stopped all views say so in the same words, whatever e
                 "end='', flush=True)",
                 "http://localhost:" + std::to_string(port) + "/live"});
   page.wait_for_output("event: whole", kLimit);
+  const Mark at_stop = page.mark();
   REQUIRE(kill(stopped, SIGSTOP) == 0);
   page.wait_for_output(
       "event: change\ndata: [^\n]*stands still for [0-9.]+ s: ranks 0 and 2 wait for rank 1 \\(stopped\\)", kLimit);
+  // It looks once a second: the look that still sees steps, and the two seconds after it.
+  const std::string until = page.out().substr(at_stop.out, page.out().find("stands still", at_stop.out) - at_stop.out);
+  CHECK(count(until, "event: change") <= 3);
   if (timeout == "auto") return;  // it is ended right after
   const std::string words = "ranks 0 and 2 wait for rank 1 (stopped)";
   const auto says = [&](const char* command) {
