@@ -247,3 +247,18 @@ TEST_CASE("what a page of 1,024 ranks costs in a second, and how much it is told
   const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count() / kTimes;
   std::printf("the page of 1,024 ranks: %.2f ms and %zu bytes a second\n", ms, bytes / kTimes);
 }
+
+TEST_CASE("a standstill that all ranks show and our own do not is marked once", "[page]") {
+  JobHistory history;
+  json all = status_of(1, 1), own = status_of(1, 1);
+  all["condition"] = {{"kind", "stands still"}, {"why", "rank 0 waits for rank 3 (stopped)"}};
+  own["condition"] = {{"kind", "running"}, {"why", ""}};
+  for (int i = 1; i < 40; ++i) i % 5 == 0 ? history.note(all, i * 2s) : history.note_own(own, i * 2s);
+  CHECK(history.marks().size() == 1);
+  history.note(own, 100s);  // it goes on
+  history.note(all, 102s);
+  CHECK(history.marks().size() == 2);
+  own["condition"]["kind"] = "stands still";  // our own show the same standstill
+  history.note_own(own, 104s);
+  CHECK(history.marks().size() == 2);
+}
