@@ -10,6 +10,7 @@
 
 #include <asio/io_context.hpp>
 
+#include "agent/etcd/etcd_access.h"
 #include "agent/process/worker_fence.h"
 #include "rendezvous/coordination/control_message.h"
 #include "rendezvous/coordination/coordinator.h"
@@ -34,7 +35,9 @@ struct Meeting {
   std::string name;  // of this machine, for messages
   rendezvous::Fingerprint fingerprint;
   rendezvous::Credentials credentials = {};
-  rendezvous::NodeId instead_of = 0;  // this agent's node id in an earlier job that could not continue
+  rendezvous::NodeId instead_of = 0;            // this agent's node id in an earlier job that could not continue
+  std::shared_ptr<const EtcdAccess> etcd = {};  // the coordinator is found there, and there are no places; null: none
+  std::string address = {};  // by which the others reach this node; empty: that by which it reaches etcd
 };
 
 class Coordination {

@@ -22,6 +22,7 @@ rendezvous/peer: rendezvous/base
 rendezvous/store: rendezvous/base rendezvous/peer
 rendezvous/store/proxy: rendezvous/base rendezvous/peer rendezvous/store
 rendezvous/coordination: rendezvous/base rendezvous/channel rendezvous/peer rendezvous/store rendezvous/store/proxy
+rendezvous/etcd: rendezvous/base rendezvous/coordination rendezvous/peer
 agent/process: rendezvous/base rendezvous/channel rendezvous/coordination
 agent/channel: agent/process rendezvous/base rendezvous/channel rendezvous/coordination
 agent/prefork: agent/channel agent/process rendezvous/base rendezvous/prefork
@@ -30,6 +31,7 @@ agent/logs: agent/diagnosis agent/process rendezvous/base rendezvous/coordinatio
 agent/stacks: agent/process rendezvous/base
 agent/http/page:
 agent/http: agent/process rendezvous/base rendezvous/peer
+agent/etcd: agent/http agent/process rendezvous/base rendezvous/coordination rendezvous/etcd rendezvous/peer
 agent/push: agent/http rendezvous/base
 agent/status: rendezvous/base rendezvous/coordination
 agent/hang: agent/channel agent/logs agent/process agent/stacks rendezvous/base rendezvous/coordination
@@ -38,7 +40,8 @@ agent/machine: agent/diagnosis agent/process rendezvous/base rendezvous/coordina
 agent/desk: agent/channel agent/diagnosis agent/hang agent/http agent/http/page agent/logs agent/process agent/push agent/stacks
     agent/status rendezvous/base rendezvous/coordination rendezvous/peer
 agent/copies: rendezvous/base rendezvous/coordination rendezvous/memory rendezvous/peer rendezvous/store
-agent/link: agent/logs agent/process rendezvous/base rendezvous/coordination rendezvous/peer rendezvous/store/proxy
+agent/link: agent/etcd agent/logs agent/process rendezvous/base rendezvous/coordination rendezvous/etcd rendezvous/peer
+    rendezvous/store/proxy
 agent/round: agent/channel agent/copies agent/link agent/logs agent/prefork agent/process rendezvous/base
     rendezvous/coordination rendezvous/memory rendezvous/peer rendezvous/store rendezvous/store/proxy
 agent/tell: agent/channel agent/diagnosis agent/hang agent/link agent/logs agent/process agent/round agent/stacks
@@ -54,7 +57,7 @@ launcher/ssh: agent/logs agent/process agent/round launcher/scheduler launcher/s
     rendezvous/coordination rendezvous/peer
 launcher/report: rendezvous/base rendezvous/coordination
 launcher/chaos: launcher/settings launcher/view rendezvous/base rendezvous/coordination
-launcher: agent agent/diagnosis agent/hang agent/http agent/http/page agent/link agent/logs agent/machine
+launcher: agent agent/diagnosis agent/etcd agent/hang agent/http agent/http/page agent/link agent/logs agent/machine
     agent/process agent/push agent/status agent/tell launcher/chaos launcher/jobs launcher/jobs/places launcher/report
     launcher/scheduler launcher/settings launcher/ssh launcher/view rendezvous/base rendezvous/channel
     rendezvous/coordination rendezvous/peer
