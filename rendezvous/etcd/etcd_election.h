@@ -1,0 +1,198 @@
+// One agent's part in finding the job's coordinator through etcd, and in becoming it.
+//
+// A value, not a service: it owns no clock and no socket. Give it every event in the order of arrival; carry out its
+// actions in order. Whoever creates the coordinator's key, or replaces that of a dead or released coordinator, by a
+// transaction that compares both keys' revisions, coordinates. It adds one to the record's term in the same
+// transaction, so of two coordinators that hold the key one after the other the second has the later term, and the
+// first can write nothing more.
+//
+// The key has a lease, by etcd's clock. A coordinator counts its contact with etcd from the time at which it *sent* a
+// renewal after which a read found the key to be still its own: the key cannot expire before a lease after that, and
+// nobody has replaced it before that. It is in charge while that contact, or its contact with *all* nodes of the round,
+// is younger than a node's lease; agents end their workers after a node's lease without a coordinator in charge
+// (quorum_contact.h). So a round goes on while etcd does not answer, as long as its nodes are together. The next
+// coordinator needs the key, and a sign that the old one is not in charge by its nodes: it is one of them and has left
+// it, or one of them has come; else it waits until the round has been silent for long (EtcdTiming::silent_round).
+//
+// Bounds on the death of the old round's workers (workers_until): the key's lease is twice a node's lease and a second,
+// so that the clocks of etcd and of any two machines may run at rates that differ by a factor of two. (Leases: Gray and
+// Cheriton, 1989; fencing by revisions: etcd's package concurrency, election.go.) Not thread-safe.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "rendezvous/base/time.h"
+#include "rendezvous/coordination/coordinator.h"
+#include "rendezvous/coordination/coordinator_liveness.h"
+#include "rendezvous/etcd/etcd_keys.h"
+
+namespace ddprun::rendezvous {
+
+// After so long on any machine's clock, a node that has had no contact since then has ended its workers.
+constexpr Duration kEtcdWorkersLimit = 2 * kLease + kLeaseMargin;
+// Of the coordinator's key. etcd counts in seconds.
+constexpr std::chrono::seconds kEtcdKeyLease = 2 * kLease + kLeaseMargin;
+
+// From etcd.
+struct KeysRead {  // both, by a read that is linearizable
+  EtcdKeys keys;
+};
+struct HolderSeen {  // by the watch; keys.record is not set
+  EtcdKeys keys;
+};
+struct ClaimAnswered {
+  bool won = false;
+  EtcdKeys keys;  // after the transaction
+};
+struct RenewalAnswered {
+  TimePoint sent_at;   // when the lease's renewal was sent
+  bool holds = false;  // the lease was renewed, and a later read has found the key as it was claimed
+};
+struct StoreAnswered {
+  bool stored = false;               // false: the fence has refused it
+  std::int64_t record_revision = 0;  // if it was stored
+};
+enum class EtcdRequest { read, claim, renewal, store };
+struct RequestFailed {  // nobody knows whether it was carried out
+  EtcdRequest request;
+};
+// From the connection to the coordinator.
+struct HolderConnected {
+  NodeId coordinator = 0;
+  int term = 0;
+};
+struct HolderDisconnected {  // an attempt has failed, or the connection
+  bool gone = false;         // the process that we were connected to is dead
+  TimePoint heard_at = {};   // when any coordinator was last heard from
+};
+// From the coordinator that we follow.
+struct RoundSeen {  // this node is in it, or is told of it
+  RecordId id;
+};
+// From the coordinator that runs here: what another one would need now. `must`: a round waits for it.
+struct RecordChanged {
+  Round record;
+  std::optional<Outcome> over = {};
+};
+struct EtcdTick {};  // next_deadline() has come
+using EtcdEvent = std::variant<KeysRead, HolderSeen, ClaimAnswered, RenewalAnswered, StoreAnswered, RequestFailed,
+                               HolderConnected, HolderDisconnected, RoundSeen, RecordChanged, EtcdTick>;
+
+struct ReadKeys {};
+// Puts both keys if they have these revisions; the coordinator's gets a lease of kEtcdKeyLease.
+struct ClaimKey {
+  std::int64_t holder_revision = 0, record_revision = 0;
+  EtcdHolder holder;  // without name and places, which the agent adds
+  EtcdRecord record;
+};
+struct RenewLease {  // then reads whether the coordinator's key has this revision
+  std::int64_t fence = 0;
+};
+struct StoreRecord {  // if the coordinator's key has this revision
+  std::int64_t fence = 0;
+  EtcdRecord record;
+};
+struct ReleaseKey {  // puts the holder as released, if the key has this revision; without an answer
+  std::int64_t fence = 0;
+  EtcdHolder holder;
+};
+struct LeadJob {
+  Succession from;
+  bool begins = false;  // no coordinator was there before: there is no ledger either
+};
+struct RecordStored {  // etcd has it: that round may begin
+  RecordId id;
+};
+struct StopLeading {};  // another one coordinates, or may
+struct FollowHolder {   // connect there
+  std::vector<ControlAddress> places;
+};
+struct LearnEnd {  // the job's
+  Outcome outcome;
+};
+struct KeysAreGone {};  // the job has rounds, and etcd knows nothing of it: it can go on nowhere
+using EtcdAction = std::variant<ReadKeys, ClaimKey, RenewLease, StoreRecord, ReleaseKey, LeadJob, RecordStored,
+                                StopLeading, FollowHolder, LearnEnd, KeysAreGone>;
+
+struct EtcdTiming {
+  Duration renew_every = kLease / 3;
+  Duration retry_first = std::chrono::milliseconds(250), retry_most = std::chrono::seconds(2);
+  Duration read_every = std::chrono::seconds(3);  // without a coordinator, as a watch may be silent
+  Duration turn_step = std::chrono::milliseconds(2), turn_most = std::chrono::milliseconds(500);  // by group rank
+  Duration successor_first = std::chrono::milliseconds(300);  // for the node that the last coordinator has named
+  Duration look = std::chrono::seconds(3);  // a newcomer looks for the record's coordinator, whose key has expired
+  Duration silent_round = std::chrono::seconds(120);
+};
+
+class EtcdElection {
+ public:
+  explicit EtcdElection(NodeId self, std::uint64_t seed = 0, const EtcdTiming& timing = {});
+  std::vector<EtcdAction> on(const EtcdEvent& event, TimePoint now);
+  // When EtcdTick is due. It is due at once after construction.
+  std::optional<TimePoint> next_deadline() const;
+
+  bool leads() const { return leads_; }
+  // When the coordinator here has surely held the key; only while it leads.
+  TimePoint contact() const { return contact_; }
+  const EtcdKeys& keys() const { return keys_; }
+
+ private:
+  using Actions = std::vector<EtcdAction>;
+  Actions handle(const KeysRead& event, TimePoint now);
+  Actions handle(const HolderSeen& event, TimePoint now);
+  Actions handle(const ClaimAnswered& event, TimePoint now);
+  Actions handle(const RenewalAnswered& event, TimePoint now);
+  Actions handle(const StoreAnswered& event, TimePoint now);
+  Actions handle(const RequestFailed& event, TimePoint now);
+  Actions handle(const HolderConnected& event, TimePoint now);
+  Actions handle(const HolderDisconnected& event, TimePoint now);
+  Actions handle(const RoundSeen& event, TimePoint now);
+  Actions handle(const RecordChanged& event, TimePoint now);
+  Actions handle(const EtcdTick& event, TimePoint now);
+
+  Actions decide(TimePoint now);
+  Actions decide_as_coordinator(TimePoint now);
+  Actions claim();
+  Actions lead(TimePoint now);
+  Actions store();
+  Actions stop_leading();
+  Actions look(TimePoint now);
+  void take(const EtcdKeys& keys);
+  bool held_by_us() const;
+  bool may_be_taken() const;
+  bool is_member() const;
+  Duration turn();
+  Duration retry_pause();
+
+  const NodeId self_;
+  std::uint64_t random_;
+  const EtcdTiming timing_;
+  EtcdKeys keys_;
+  bool known_ = false;                // keys_ have been read
+  std::optional<EtcdRequest> asked_;  // read, claim or renewal: under way
+  TimePoint next_ = {};               // the next one
+  int failures_ = 0;                  // in a row
+  std::optional<TimePoint> turn_at_;  // when we claim the key
+  // The connection.
+  NodeId connected_to_ = 0, last_connected_to_ = 0, gone_ = 0;
+  int followed_term_ = 0;
+  TimePoint heard_at_ = {};
+  NodeId going_to_ = 0;                    // the holder that we look for
+  std::optional<TimePoint> looked_since_;  // for the record's coordinator
+  bool looked_ = false;
+  RecordId newest_;  // that this node has seen; round 0: none
+  // As coordinator.
+  bool leads_ = false, reached_ourselves_ = false;
+  std::int64_t fence_ = 0;
+  int term_ = 0;
+  bool took_over_ = false;  // from a holder whose lease had not expired
+  TimePoint contact_ = {};
+  std::optional<EtcdRecord> to_store_, storing_;
+  TimePoint store_at_ = {};
+  bool ended_ = false;
+};
+
+}  // namespace ddprun::rendezvous
