@@ -7,13 +7,13 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "agent/link/link_parts.h"
 #include "agent/link/own_place.h"
 #include "agent/link/place_check.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/overloaded.h"
 #include "rendezvous/coordination/coordinator_client.h"
 #include "rendezvous/coordination/coordinator_server.h"
-#include "rendezvous/coordination/copies_opening.h"
 #include "rendezvous/coordination/election_rpc.h"
 #include "rendezvous/coordination/first_place.h"
 #include "rendezvous/peer/listen_socket.h"
@@ -25,50 +25,8 @@ constexpr rendezvous::ListenPurpose kElsewhere{"the agent", "--control-port"};
 constexpr const char* kThisHost = "127.0.0.1";
 constexpr std::chrono::seconds kOwnPlaceLimit{2};  // for another agent that has our place to answer
 constexpr std::chrono::seconds kStuckPause{1};
-constexpr std::size_t kFallbackPlacesMax = 8;  // for the coordinator, if it is not at its last address
 
 std::uint64_t clock_seed() { return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()); }
-
-// What an agent's loop dials itself: a TLS context and a resolver are for one thread.
-struct LoopSide {
-  std::unique_ptr<rendezvous::StoreDialer> dial_store(const rendezvous::Seat& seat,
-                                                      const rendezvous::StoreUpstream& proxy) {
-    const auto& [host, port] = seat.store_agent;
-    return std::make_unique<rendezvous::StoreDialer>(
-        loop,
-        rendezvous::StoreDialer::Options{
-            .host = host, .port = port, .round = seat.round, .trust = trust, .names = names},
-        proxy);
-  }
-
-  std::unique_ptr<rendezvous::LinkDialer> dial_copies(const rendezvous::ControlAddress& agent,
-                                                      rendezvous::LinkDialer::Hooks hooks) {
-    return std::make_unique<rendezvous::LinkDialer>(
-        loop,
-        rendezvous::LinkDialer::Options{.agent = agent,
-                                        .opening = rendezvous::copies_opening(),
-                                        .welcome = rendezvous::copies_welcome(),
-                                        .no_welcome = "it keeps no snapshots in memory",
-                                        .other_answer = "it does not answer as an agent with snapshots in memory",
-                                        .trust = trust,
-                                        .names = names},
-        std::move(hooks));
-  }
-
-  asio::io_context& loop;
-  rendezvous::PeerTrust trust;
-  const std::shared_ptr<rendezvous::Resolver> names = std::make_shared<rendezvous::Resolver>(loop);
-};
-
-// The job's end, for all nodes, and when this one may leave.
-struct JobEnd {
-  bool may_leave() const { return !outcome || all_notified || Clock::now() >= deadline; }
-  void set_deadline() { deadline = std::min(deadline, Clock::now() + rendezvous::kLease + rendezvous::kLeaseMargin); }
-
-  std::optional<rendezvous::Outcome> outcome;  // empty: it goes on
-  bool all_notified = false;                   // all nodes know of it
-  TimePoint deadline = TimePoint::max();       // if no coordinator is found after the end
-};
 
 // Every agent listens for the others and may become the coordinator.
 class JobLink : public Coordination {
@@ -293,12 +251,7 @@ class JobLink : public Coordination {
     if (!record_) client_->set_fallback_places({});
   }
 
-  void set_fallback_places(const rendezvous::Round& record) {
-    std::vector<rendezvous::ControlAddress> others;
-    for (std::size_t i = 0; i < std::min(record.nodes.size(), kFallbackPlacesMax); ++i)
-      others.push_back(record.nodes[i].control);
-    client_->set_fallback_places(std::move(others));
-  }
+  void set_fallback_places(const rendezvous::Round& record) { client_->set_fallback_places(first_places(record)); }
 
   void on_connection_failure(const rendezvous::CoordinatorClient::Failure& failure) {
     if (end_.outcome) end_.set_deadline();

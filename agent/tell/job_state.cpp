@@ -20,12 +20,6 @@ namespace {
 
 constexpr std::size_t kFileMax = 1 << 20;
 
-// Nothing of it concerns a further start.
-bool ended_for_good(rendezvous::Verdict verdict) {
-  return verdict == rendezvous::Verdict::success || verdict == rendezvous::Verdict::worker_final ||
-         verdict == rendezvous::Verdict::stopped;
-}
-
 std::set<std::string> names_in(const std::filesystem::path& file) {
   std::string text = file.empty() ? std::string() : beginning_of_file(file, kFileMax);
   std::replace(text.begin(), text.end(), '\n', ',');
@@ -86,7 +80,7 @@ JobState::JobState(Files files, FileThread& thread)
 void JobState::save(const rendezvous::LedgerRecord& record, const rendezvous::Outcome* outcome) {
   Shared::Texts texts;
   const bool failed = outcome && outcome->verdict == rendezvous::Verdict::worker_failed;
-  if (!outcome || !ended_for_good(outcome->verdict))
+  if (!outcome || !rendezvous::ended_for_good(outcome->verdict))
     texts.ledger = ledger_text(for_next_start(record, failed), rendezvous::WallClock::now());
   const std::lock_guard lock(shared_->mutex);
   for (const rendezvous::ExcludedHost& host : record.excluded) shared_->excluded.insert(host.name);

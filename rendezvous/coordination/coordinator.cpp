@@ -45,13 +45,14 @@ Coordinator::Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t
       term_(succession.term),
       now_(now),
       rounds_(succession.record.number),
-      electorates_(succession.record.electorates()),
+      after_member_(succession.after_member),
+      electorates_(policy.record_outside ? std::vector<Electorate>() : succession.record.electorates()),
       record_(succession.record.id()),
       takeover_reason_("another node coordinates the job"),
       state_(Gathering{now, now}) {
   const Round& record = succession.record;
   if (record.resized) take_range(*record.resized);
-  clock_.round_formed(record.number, now - succession.record_age);
+  if (record.number > 0) clock_.round_formed(record.number, now - succession.record_age);
   clock_.round_ended(RoundEnd::failure, now);
   excluded_.restore(record.ledger.excluded, succession.record_age, now);
   for (const RoundNode& node : record.nodes) {
@@ -152,8 +153,7 @@ Coordinator::Orders Coordinator::handle(const NodeReady& message, TimePoint now)
   rounds_seen_ = std::max(rounds_seen_, message.offer.rounds);
   set_ready(member, true);
   searching_nodes_.erase(message.node);
-  lost_.erase(message.node);
-  gone_.erase(message.node);
+  has_come(message.node, now);
   if (member.dismissal) return dismiss(message.node, now);
   const auto* running = std::get_if<Active>(&state_);
   if (!running) return advance(now);
@@ -257,8 +257,7 @@ Coordinator::Orders Coordinator::handle(const NodeBack& message, TimePoint now) 
   take_offer(member, message.offer);
   set_ready(member, false);
   searching_nodes_.erase(message.node);
-  lost_.erase(message.node);
-  gone_.erase(message.node);
+  has_come(message.node, now);
   if (active(message.round, message.node)) return {};
   return Orders{Recall{message.node, message.round, takeover_reason_}} + advance(now);
 }
@@ -315,6 +314,7 @@ Coordinator::Orders Coordinator::handle(const JobElsewhere& message, TimePoint n
 
 Coordinator::Orders Coordinator::handle(const JobAbandoned& message, TimePoint now) {
   searching_nodes_.erase(message.node);
+  has_come(message.node, now);
   return handle(NodeLost{message.node, now, "it left in order to rejoin"}, now) + handle(NodeGone{message.node}, now);
 }
 
@@ -435,6 +435,15 @@ void Coordinator::set_ready(Member& member, bool ready) { ready_ += ready - std:
 void Coordinator::lose(NodeId node, Lost lost) {
   lost_until_ = lost_.empty() ? lost.workers_until : std::min(lost_until_, lost.workers_until);
   lost_[node] = std::move(lost);
+}
+
+void Coordinator::has_come(NodeId node, TimePoint now) {
+  if (after_member_ && lost_.contains(node)) {
+    for (auto& [other, lost] : lost_) lost.workers_until = std::min(lost.workers_until, now + *after_member_);
+    lost_until_ = std::min(lost_until_, now + *std::exchange(after_member_, std::nullopt));
+  }
+  lost_.erase(node);
+  gone_.erase(node);
 }
 
 int Coordinator::staying() const {

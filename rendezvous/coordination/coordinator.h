@@ -321,6 +321,8 @@ struct RoundPolicy {
   Duration join_timeout = std::chrono::seconds(600);
   // How long the first round waits for more nodes once it could form.
   Duration last_call = std::chrono::seconds(30);
+  // The record is kept outside of the nodes, where coordinators are found, too (etcd): no node has a vote.
+  bool record_outside = false;
 };
 
 // A node that looks for its coordinator repeats its hello within this time.
@@ -344,6 +346,8 @@ struct Succession {
   TimePoint workers_until;  // by then the record's workers are dead; nodes may report it earlier
   Duration record_age = {};
   std::optional<Outcome> over = {};  // our agent knows the job's end: only the others have to be notified
+  // Once one of the record's nodes has come, the workers of the others are dead after so long; empty: as above.
+  std::optional<Duration> after_member = {};
 };
 
 class Coordinator {
@@ -358,7 +362,9 @@ class Coordinator {
   // When CoordinatorTick is due; nothing is polled.
   std::optional<TimePoint> next_deadline() const;
   // The electorates that could elect another coordinator to continue the job: not those of which a quorum has received
-  // the job's end. Nodes known to be gone are left out. The coordinator must keep contact to a quorum of each.
+  // the job's end. Nodes known to be gone are left out. The coordinator must keep contact to a quorum of each. With a
+  // record outside: the newest round that was formed here, to all nodes of which contact is needed if there is none to
+  // that place.
   std::vector<Electorate> electorates() const;
   int term() const { return term_; }
   bool is_over() const { return std::holds_alternative<Over>(state_); }
@@ -482,6 +488,7 @@ class Coordinator {
   Member remove(std::map<NodeId, Member>::iterator member);
   void set_ready(Member& member, bool ready);
   void lose(NodeId node, Lost lost);
+  void has_come(NodeId node, TimePoint now);
   void forget_lost(TimePoint now);
   int staying() const;  // members that do not leave
   Orders regroup(EndRound end, TimePoint now, TimePoint not_before);
@@ -532,6 +539,7 @@ class Coordinator {
   std::map<int, NodeId> rank_held_;              // which node has each rank, if ranks are fixed
   std::map<NodeId, Lost> lost_;                  // their workers may live
   TimePoint lost_until_ = {};                    // the first time at which workers of one of them are dead
+  std::optional<Duration> after_member_;         // Succession::after_member, until one has come
   std::set<NodeId> gone_;                        // they will never vote again
   std::map<NodeId, TimePoint> searching_nodes_;  // until when
   std::vector<NodeId> last_by_rank_;             // of the last round

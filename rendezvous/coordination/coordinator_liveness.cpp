@@ -42,7 +42,8 @@ std::vector<NodeId> CoordinatorLiveness::silent(TimePoint now) const {
 // Cached, as sorting a thousand nodes' times for each of their messages would be waste; an older time is safe.
 Duration CoordinatorLiveness::quorum_age(const Coordinator& coordinator, TimePoint now) {
   if (now - contact_known_at_ >= kContactEvery) {
-    contact_at_ = contact_.latest(coordinator.electorates(), self_, now);
+    contact_at_ = outside_ ? std::max(outside_(), contact_.latest_of_all(coordinator.electorates(), self_, now))
+                           : contact_.latest(coordinator.electorates(), self_, now);
     contact_known_at_ = now;
   }
   return now - std::max(contact_at_, now - 2 * lease_);

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -20,8 +21,10 @@ constexpr std::chrono::seconds kLeaseMargin{1};  // for the kernel to end worker
 
 class CoordinatorLiveness {
  public:
-  // `self`: the node whose agent runs the coordinator; 0: none.
-  CoordinatorLiveness(Duration lease, NodeId self) : lease_(lease), self_(self) {}
+  // `self`: the node whose agent runs the coordinator; 0: none. `outside`: its last contact with the place that keeps
+  // the record; empty: the nodes keep it.
+  CoordinatorLiveness(Duration lease, NodeId self, std::function<TimePoint()> outside = {})
+      : lease_(lease), self_(self), outside_(std::move(outside)) {}
 
   // A new coordinator begins: no node has followed it yet.
   void begin();
@@ -37,7 +40,7 @@ class CoordinatorLiveness {
   void on_heartbeat(NodeId node, const Heartbeat& message, TimePoint now);
   std::vector<NodeId> silent(TimePoint now) const;
 
-  // Time since the coordinator's last contact to a quorum; at most two leases.
+  // Time since the coordinator's last contact to a quorum, or to that place or all nodes; at most two leases.
   Duration quorum_age(const Coordinator& coordinator, TimePoint now);
 
  private:
@@ -48,6 +51,7 @@ class CoordinatorLiveness {
 
   const Duration lease_;
   const NodeId self_;
+  const std::function<TimePoint()> outside_;
   std::map<NodeId, Agent> agents_;
   QuorumContact contact_;
   TimePoint contact_at_ = {}, contact_known_at_ = {};

@@ -27,6 +27,7 @@ void CoordinatorOrders::begin() {
 
 void CoordinatorOrders::begin(const Succession& succession) {
   coordinator_.emplace(policy_, Clock::now(), clock_seed(), self_.value_or(0), succession);
+  outside_ = succession.record;
   start({succession.term, succession.record.number});
 }
 
@@ -35,11 +36,15 @@ void CoordinatorOrders::start(const RecordId& newest) {
   ledger_changes_ = 0;
   newest_ = newest;
   record_.reset();
+  stored_ = {};
+  told_end_ = false;
+  waits_.reset();
   schedule_decision();
 }
 
 void CoordinatorOrders::end() {
   coordinator_.reset();
+  waits_.reset();
   schedule_decision();
 }
 
@@ -52,10 +57,35 @@ void CoordinatorOrders::dispatch(const Message& message) {
 }
 
 void CoordinatorOrders::report_ledger() {
-  if (!coordinator_ || !hooks_.on_ledger) return;
+  if (!coordinator_ || (!hooks_.on_ledger && !hooks_.on_record)) return;
   const int changes = coordinator_->changes();
-  if (std::exchange(ledger_changes_, changes) == changes) return;
-  hooks_.on_ledger(coordinator_->ledger_record(Clock::now()), coordinator_->outcome());
+  const bool ends = hooks_.on_record && coordinator_->is_over() && !std::exchange(told_end_, true);
+  if (std::exchange(ledger_changes_, changes) == changes && !ends) return;
+  if (hooks_.on_ledger) hooks_.on_ledger(coordinator_->ledger_record(Clock::now()), coordinator_->outcome());
+  report_record();
+}
+
+void CoordinatorOrders::report_record() {
+  if (!hooks_.on_record) return;
+  outside_.ledger = coordinator_->ledger_record(Clock::now());
+  hooks_.on_record(outside_, coordinator_->outcome());
+}
+
+void CoordinatorOrders::record_stored(const RecordId& record, bool in_charge) {
+  stored_ = record;
+  if (!coordinator_ || !waits_ || stored_ != newest_ || !in_charge) return;
+  const Order order = *std::exchange(waits_, std::nullopt);
+  begin_round(order);
+}
+
+void CoordinatorOrders::begin_round(const Order& order) {
+  if (hooks_.on_record && stored_ != newest_) return void(waits_ = order);
+  const auto* start = std::get_if<StartRound>(&order);
+  if (start) sessions_.send(round_, *start);
+  confirm_record();
+  if (start) return;
+  send_record_to_standbys();
+  hooks_.on_hand_over();
 }
 
 void CoordinatorOrders::schedule_decision() {
@@ -83,11 +113,9 @@ const std::optional<Attendance>& CoordinatorOrders::attendance() {
 void CoordinatorOrders::execute(const Order& order) {
   std::visit(overloaded{
                  [&](const FormRound& o) { form(o.round); },
-                 [&](const StartRound& o) {
-                   sessions_.send(round_, o);
-                   confirm_record();
-                 },
+                 [&](const StartRound& o) { begin_round(o); },
                  [&](const EndRound& o) {
+                   waits_.reset();
                    attendance_known_at_ = {};
                    sessions_.send(round_, o);
                  },
@@ -119,11 +147,7 @@ void CoordinatorOrders::execute(const Order& order) {
                  [&](const InjectFault& o) { sessions_.send(o.node, o); },
                  [&](const BlameWorker& o) { sessions_.send(o.node, o); },
                  [&](const ReportPace& o) { sessions_.send(o.node, o); },
-                 [&](const HandOver&) {
-                   confirm_record();
-                   send_record_to_standbys();
-                   hooks_.on_hand_over();
-                 },
+                 [&](const HandOver& o) { begin_round(o); },
              },
              order);
 }
@@ -144,7 +168,13 @@ void CoordinatorOrders::form(Round round) {
   newest_ = round.id();
   attendance_known_at_ = {};  // no node is awaited any more
   record_ = std::move(round);
+  waits_.reset();
   encode_record();
+  if (hooks_.on_record) {
+    outside_ = *record_;
+    outside_.kept.reset();
+    hooks_.on_record(outside_, nullptr);
+  }
   send_record_to_spares();
   send_record_to_standbys();
   const std::vector<Seat> all = seats(*record_);
@@ -178,6 +208,8 @@ void CoordinatorOrders::keep_range(const KeepRange& order) {
   if (!record_) return;
   record_->resized = order.range;
   encode_record();
+  outside_.resized = order.range;
+  report_record();
 }
 
 void CoordinatorOrders::send_record_to_spare(NodeId node) {

@@ -21,6 +21,8 @@ class CoordinatorOrders {
     std::function<void()> on_hand_over;  // has to call end()
     std::function<void()> on_over;       // the job is over; after each message that is dispatched
     std::function<void(const LedgerRecord&, const Outcome*)> on_ledger = {};  // it has changed; null: the job goes on
+    // With a record outside: another coordinator would need this now. A round begins once record_stored() says so.
+    std::function<void(const Round&, const Outcome*)> on_record = {};
   };
   // `self`: the node whose agent runs the coordinator; empty: none.
   CoordinatorOrders(asio::io_context& io, CoordinatorSessions& sessions, const RoundPolicy& policy,
@@ -39,6 +41,8 @@ class CoordinatorOrders {
   const std::optional<Attendance>& attendance();
   // Nodes without a round also need the record, to find an elected coordinator.
   void send_record_to_spare(NodeId node);
+  // `in_charge`: the coordinator surely was, a moment ago.
+  void record_stored(const RecordId& record, bool in_charge);
   // An address by which another host reached this one: rounds name it instead of loopback.
   void set_reached_by(std::string address) { reached_by_ = std::move(address); }
   // The newest round of the job that is coordinated here.
@@ -47,6 +51,8 @@ class CoordinatorOrders {
  private:
   void start(const RecordId& newest);
   void report_ledger();
+  void report_record();
+  void begin_round(const Order& order);
   void schedule_decision();
   void execute(const Order& order);
   void form(Round round);
@@ -72,6 +78,10 @@ class CoordinatorOrders {
   std::optional<Round> record_;  // its record; empty: no round yet
   std::string record_message_;   // the same, encoded
   std::string reached_by_;
+  Round outside_;               // what is told by on_record
+  RecordId stored_;             // that place has it
+  std::optional<Order> waits_;  // StartRound or HandOver: for the record to be stored
+  bool told_end_ = false;       // by on_record
 };
 
 }  // namespace ddprun::rendezvous

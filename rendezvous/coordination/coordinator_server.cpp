@@ -41,7 +41,7 @@ class CoordinatorServer::Impl {
  public:
   explicit Impl(Options options)
       : options_(std::move(options)),
-        liveness_(options_.lease, options_.self.value_or(0)),
+        liveness_(options_.lease, options_.self.value_or(0), options_.outside_contact),
         referral_(options_.self.value_or(0)) {
     listen(options_.listening);
     if (const std::string refused = start_thread(thread_, [this] { run(); }); !refused.empty())
@@ -66,6 +66,9 @@ class CoordinatorServer::Impl {
     listeners_.emplace_back(
         io_, listening, options_.trust,
         PeerListener::Hooks{[this](PeerConnection peer) { on_connection(std::move(peer)); }, options_.log});
+  }
+  void record_stored(const RecordId& record) {
+    orders_.record_stored(record, coordinator() && quorum_age() <= options_.lease);
   }
   void set_newest(const RecordId& newest) { referral_.set_newest(newest); }
   void set_job_end(const Outcome& outcome) { referral_.set_end(outcome); }
@@ -118,11 +121,12 @@ class CoordinatorServer::Impl {
   CoordinatorProbes probes_{io_, [this](NodeId id) { orders_.dispatch(NodeGone{id}); }};
   CoordinatorLiveness liveness_;
   CoordinatorReferral referral_;  // while we do not lead
-  CoordinatorOrders orders_{io_,
-                            sessions_,
-                            options_.policy,
-                            options_.self,
-                            {[this] { hand_over(); }, [this] { update_presence(); }, options_.on_ledger}};
+  CoordinatorOrders orders_{
+      io_,
+      sessions_,
+      options_.policy,
+      options_.self,
+      {[this] { hand_over(); }, [this] { update_presence(); }, options_.on_ledger, options_.on_record}};
   bool failed_ = false;
   std::list<PeerListener> listeners_;
   asio::steady_timer lease_timer_{io_};
@@ -172,7 +176,7 @@ void CoordinatorServer::Impl::lead(const Succession& succession, TimePoint reque
   update_presence();
   Duration in{};  // most will have connected before their turn
   for (const RoundNode& node : succession.record.nodes) {
-    liveness_.followed(node.id, requested_at);
+    if (!options_.outside_contact) liveness_.followed(node.id, requested_at);
     if (node.id != options_.self) probe(node.id, node.control, in);
     in += std::chrono::seconds(1) / kProbesPerSecond;
   }
@@ -300,7 +304,9 @@ void CoordinatorServer::Impl::probe(NodeId id, const ControlAddress& agent, Dura
 void CoordinatorServer::Impl::check_leases() {
   const TimePoint now = Clock::now();
   if (coordinator() && !coordinator()->is_over() && quorum_age() > options_.lease) {
-    options_.log("this node no longer coordinates the job: too many nodes are unreachable");
+    options_.log(options_.outside_contact
+                     ? "this node no longer coordinates the job: neither etcd nor all nodes of the round are in reach"
+                     : "this node no longer coordinates the job: too many nodes are unreachable");
     hand_over();
   }
   callers_.end_idle(now);
@@ -343,6 +349,9 @@ void CoordinatorServer::refer_to(int term, const std::optional<ControlAddress>& 
 }
 void CoordinatorServer::add_listener(const Listening& listening) {
   impl_->post([this, listening] { impl_->listen(listening); });
+}
+void CoordinatorServer::record_stored(const RecordId& record) {
+  impl_->post([this, record] { impl_->record_stored(record); });
 }
 void CoordinatorServer::set_newest(const RecordId& newest) {
   impl_->post([this, newest] { impl_->set_newest(newest); });

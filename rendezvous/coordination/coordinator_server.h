@@ -46,6 +46,10 @@ class CoordinatorServer {
     std::function<void(ReleasedPeer)> on_copies = {};
     // By which other hosts reach this one; empty: by the addresses at which they do.
     std::string reached_by = {};
+    // With RoundPolicy::record_outside: CoordinatorOrders' on_record, and when this coordinator was surely in charge
+    // by what that place has answered, from any thread.
+    std::function<void(const Round&, const Outcome*)> on_record = {};
+    std::function<TimePoint()> outside_contact = {};
   };
   // All handlers are called from our thread.
   explicit CoordinatorServer(Options options);
@@ -56,6 +60,8 @@ class CoordinatorServer {
   void lead(const Succession& succession, TimePoint requested_at);  // elected: no voter has followed anyone else since
   // Sent to agents that look for the coordinator. Ends leading.
   void refer_to(int term, const std::optional<ControlAddress>& coordinator);
+  // That place has this record now, and no later one.
+  void record_stored(const RecordId& record);
   // The newest round that our agent has seen, for those who look for the coordinator.
   void set_newest(const RecordId& newest);
   // The job is over, for all: sent to agents that look for the coordinator.

@@ -227,6 +227,10 @@ Duration Ledger::backoff() {
   return std::chrono::duration_cast<Duration>(std::min(full, policy_.backoff_max) * jitter);
 }
 
+bool ended_for_good(Verdict verdict) {
+  return verdict == Verdict::success || verdict == Verdict::worker_final || verdict == Verdict::stopped;
+}
+
 LedgerRecord for_next_start(LedgerRecord record, bool failed) {
   record.progressed = false;
   if (!failed) return record;

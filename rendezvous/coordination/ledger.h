@@ -118,6 +118,8 @@ class Ledger {
   std::optional<Duration> silent_after_;  // how long the last round ran, if it failed without a word; not in the record
 };
 
+// Nothing of the job concerns a further start.
+bool ended_for_good(Verdict verdict);
 // What the next start of the job begins with: after its own failure, with all restarts.
 LedgerRecord for_next_start(LedgerRecord record, bool failed);
 

@@ -16,6 +16,13 @@ TimePoint QuorumContact::latest(const std::vector<Electorate>& electorates, Node
   return least;
 }
 
+TimePoint QuorumContact::latest_of_all(const std::vector<Electorate>& electorates, NodeId self, TimePoint now) const {
+  TimePoint least = now;
+  for (const Electorate& electorate : electorates)
+    for (const NodeId node : electorate.nodes) least = std::min(least, contact_of(node, self, now));
+  return least;
+}
+
 TimePoint QuorumContact::contact_of(NodeId node, NodeId self, TimePoint now) const {
   if (node == self) return now;
   const auto found = answered_.find(node);

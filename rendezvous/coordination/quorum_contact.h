@@ -19,6 +19,8 @@ class QuorumContact {
   // The latest time at which a quorum of each electorate was in contact; `now` if there is no electorate. `self` is
   // always in contact.
   TimePoint latest(const std::vector<Electorate>& electorates, NodeId self, TimePoint now) const;
+  // The same of all nodes.
+  TimePoint latest_of_all(const std::vector<Electorate>& electorates, NodeId self, TimePoint now) const;
 
  private:
   TimePoint contact_of(NodeId node, NodeId self, TimePoint now) const;

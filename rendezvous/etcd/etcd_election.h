@@ -49,7 +49,7 @@ struct ClaimAnswered {
 };
 struct RenewalAnswered {
   TimePoint sent_at;   // when the lease's renewal was sent
-  bool holds = false;  // the lease was renewed, and a later read has found the key as it was claimed
+  bool holds = false;  // the lease was renewed, and a read that was sent then has found the key as it was claimed
 };
 struct StoreAnswered {
   bool stored = false;               // false: the fence has refused it
@@ -71,8 +71,9 @@ struct HolderDisconnected {  // an attempt has failed, or the connection
 // From the coordinator that we follow.
 struct RoundSeen {  // this node is in it, or is told of it
   RecordId id;
+  int group_rank = -1;  // -1: it is not in it
 };
-// From the coordinator that runs here: what another one would need now. `must`: a round waits for it.
+// From the coordinator that runs here: what another one would need now.
 struct RecordChanged {
   Round record;
   std::optional<Outcome> over = {};
@@ -88,11 +89,11 @@ struct ClaimKey {
   EtcdHolder holder;  // without name and places, which the agent adds
   EtcdRecord record;
 };
-struct RenewLease {  // then reads whether the coordinator's key has this revision
+struct RenewLease {  // and reads, at the same time, whether the coordinator's key has this revision
   std::int64_t fence = 0;
 };
-struct StoreRecord {  // if the coordinator's key has this revision
-  std::int64_t fence = 0;
+struct StoreRecord {  // if both keys have these revisions: one that arrives late changes nothing
+  std::int64_t fence = 0, record_revision = 0;
   EtcdRecord record;
 };
 struct ReleaseKey {  // puts the holder as released, if the key has this revision; without an answer
@@ -120,8 +121,10 @@ using EtcdAction = std::variant<ReadKeys, ClaimKey, RenewLease, StoreRecord, Rel
 struct EtcdTiming {
   Duration renew_every = kLease / 3;
   Duration retry_first = std::chrono::milliseconds(250), retry_most = std::chrono::seconds(2);
-  Duration read_every = std::chrono::seconds(3);  // without a coordinator, as a watch may be silent
+  Duration read_every = std::chrono::seconds(3);   // without a coordinator, as a watch may be silent
+  Duration store_every = std::chrono::seconds(1);  // of the same round's record
   Duration turn_step = std::chrono::milliseconds(2), turn_most = std::chrono::milliseconds(500);  // by group rank
+  Duration first_turn = std::chrono::milliseconds(50);        // of a new job: a random part of it
   Duration successor_first = std::chrono::milliseconds(300);  // for the node that the last coordinator has named
   Duration look = std::chrono::seconds(3);  // a newcomer looks for the record's coordinator, whose key has expired
   Duration silent_round = std::chrono::seconds(120);
@@ -153,46 +156,57 @@ class EtcdElection {
   Actions handle(const RecordChanged& event, TimePoint now);
   Actions handle(const EtcdTick& event, TimePoint now);
 
+  void take(const EtcdKeys& keys);
   Actions decide(TimePoint now);
   Actions decide_as_coordinator(TimePoint now);
-  Actions claim();
+  Actions find_coordinator(TimePoint now);
+  Actions follow(const std::vector<ControlAddress>& places, NodeId node);
+  Actions claim(int term, TimePoint now);
   Actions lead(TimePoint now);
-  Actions store();
-  Actions stop_leading();
-  Actions look(TimePoint now);
-  void take(const EtcdKeys& keys);
-  bool held_by_us() const;
-  bool may_be_taken() const;
-  bool is_member() const;
-  Duration turn();
+  Actions reclaim(TimePoint now);
+  Actions stop_leading(TimePoint now);
+  EtcdRecord next_record(int term) const;
+  TimePoint workers_until(bool member, TimePoint now) const;
+  bool is_ours() const;       // the holder is this agent, by a claim that still counts
+  bool may_be_taken() const;  // the coordinator's key
+  bool is_member() const;     // of the record's round
+  bool awaits_members() const;
+  Duration turn();  // by rank, so that few of many read the record
+  Duration turn_by_record();
   Duration retry_pause();
+  Duration random_part_of(Duration most);
 
   const NodeId self_;
   std::uint64_t random_;
   const EtcdTiming timing_;
   EtcdKeys keys_;
-  bool known_ = false;                // keys_ have been read
+  int older_ = 0;                     // answers in a row that are older than keys_
+  bool known_ = false;                // keys_ have been read, and no request that changes them is unclear
+  bool record_is_old_ = false;        // keys_.record: a coordinator may have written another one
   std::optional<EtcdRequest> asked_;  // read, claim or renewal: under way
-  TimePoint next_ = {};               // the next one
+  TimePoint next_ = {};               // when the next one is due
   int failures_ = 0;                  // in a row
-  std::optional<TimePoint> turn_at_;  // when we claim the key
-  // The connection.
-  NodeId connected_to_ = 0, last_connected_to_ = 0, gone_ = 0;
+  bool replaces_ = false;             // the claim under way: a holder's key, which had not expired
+  TimePoint claimed_at_ = {};
+  std::optional<TimePoint> turn_at_;  // when we claim
+  bool over_ = false;                 // nothing is to be done any more
+  // The connection to the coordinator.
+  NodeId connected_to_ = 0, last_ = 0, going_to_ = 0;  // last_: that we were connected to; 0: we look for another one
+  NodeId gone_ = 0;                                    // its process is dead
   int followed_term_ = 0;
   TimePoint heard_at_ = {};
-  NodeId going_to_ = 0;                    // the holder that we look for
-  std::optional<TimePoint> looked_since_;  // for the record's coordinator
-  bool looked_ = false;
+  std::optional<TimePoint> looks_since_;  // for the record's coordinator
+  bool has_looked_ = false;
   RecordId newest_;  // that this node has seen; round 0: none
+  int group_rank_ = -1;
   // As coordinator.
   bool leads_ = false, reached_ourselves_ = false;
-  std::int64_t fence_ = 0;
+  std::int64_t fence_ = 0, released_ = 0;  // revisions of the coordinator's key
   int term_ = 0;
-  bool took_over_ = false;  // from a holder whose lease had not expired
   TimePoint contact_ = {};
-  std::optional<EtcdRecord> to_store_, storing_;
+  std::optional<EtcdRecord> newest_record_, to_store_, storing_;
   TimePoint store_at_ = {};
-  bool ended_ = false;
+  RecordId stored_;
 };
 
 }  // namespace ddprun::rendezvous

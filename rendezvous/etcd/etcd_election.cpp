@@ -1,0 +1,357 @@
+#include "rendezvous/etcd/etcd_election.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/base/random.h"
+#include "rendezvous/coordination/ledger.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+constexpr int kEtcdDoublingsMax = 3;
+constexpr int kOlderAnswersMax = 3;
+
+std::vector<EtcdAction> operator+(std::vector<EtcdAction> first, std::vector<EtcdAction> then) {
+  for (EtcdAction& action : then) first.push_back(std::move(action));
+  return first;
+}
+
+}  // namespace
+
+EtcdElection::EtcdElection(NodeId self, std::uint64_t seed, const EtcdTiming& timing)
+    : self_(self), random_(seed ^ self), timing_(timing) {}
+
+std::vector<EtcdAction> EtcdElection::on(const EtcdEvent& event, TimePoint now) {
+  if (over_) return {};
+  return std::visit([&](const auto& e) { return handle(e, now); }, event);
+}
+
+std::optional<TimePoint> EtcdElection::next_deadline() const {
+  if (over_) return {};
+  std::optional<TimePoint> out;
+  const auto consider = [&](TimePoint when) { out = out ? std::min(*out, when) : when; };
+  if (!asked_ && (leads_ || !known_ || connected_to_ == 0)) consider(next_);
+  if (leads_ && to_store_ && !storing_) consider(store_at_);
+  if (!asked_ && turn_at_) consider(*turn_at_);
+  if (looks_since_ && !has_looked_) consider(*looks_since_ + timing_.look);
+  return out;
+}
+
+// An answer may be older than what the watch has seen since. If all are, etcd has lost its data.
+void EtcdElection::take(const EtcdKeys& keys) {
+  if (keys.revision < keys_.revision && ++older_ < kOlderAnswersMax) return;
+  older_ = 0;
+  keys_ = keys;
+  record_is_old_ = false;
+  if (is_ours() && !keys_.record) released_ = keys_.holder_revision;  // somebody has removed the record
+}
+
+std::vector<EtcdAction> EtcdElection::handle(const KeysRead& event, TimePoint now) {
+  asked_.reset();
+  failures_ = 0;
+  next_ = now + timing_.read_every + random_part_of(timing_.read_every);
+  take(event.keys);
+  known_ = true;
+  if (leads_) {
+    if (is_ours() && keys_.holder->term == term_) {
+      fence_ = keys_.holder_revision;  // a claim of which we did not know that it was won
+      next_ = now;
+      return decide(now);
+    }
+    return reclaim(now);
+  }
+  if (is_ours()) return lead(now);
+  if (newest_.round > 0 && connected_to_ == 0) {
+    over_ = !keys_.record || (keys_.record->over && keys_.record->term >= newest_.term);
+    if (!keys_.record) return {KeysAreGone{}};
+    if (over_) return {LearnEnd{*keys_.record->over}};
+  }
+  return decide(now);
+}
+
+std::vector<EtcdAction> EtcdElection::handle(const HolderSeen& event, TimePoint now) {
+  if (!known_ || event.keys.revision <= keys_.revision) return {};
+  keys_.revision = event.keys.revision;
+  keys_.holder = event.keys.holder;
+  keys_.holder_revision = event.keys.holder_revision;
+  if (leads_) {
+    if (keys_.holder_revision != fence_ && !asked_) next_ = now;  // the renewal finds out
+    return decide(now);
+  }
+  if (is_ours() && asked_ != EtcdRequest::claim) {  // an earlier claim was carried out late
+    known_ = false;
+    next_ = now;
+  }
+  return decide(now);
+}
+
+std::vector<EtcdAction> EtcdElection::handle(const ClaimAnswered& event, TimePoint now) {
+  asked_.reset();
+  failures_ = 0;
+  take(event.keys);
+  known_ = true;
+  if (!event.won) return handle(KeysRead{event.keys}, now);
+  if (!leads_) return lead(now);
+  fence_ = keys_.holder_revision;
+  contact_ = std::max(contact_, claimed_at_);
+  next_ = now + timing_.renew_every;
+  store_at_ = now;
+  return decide(now);
+}
+
+std::vector<EtcdAction> EtcdElection::handle(const RenewalAnswered& event, TimePoint now) {
+  asked_.reset();
+  failures_ = 0;
+  if (!leads_) return decide(now);
+  if (!event.holds) {
+    asked_ = EtcdRequest::read;
+    return {ReadKeys{}};
+  }
+  contact_ = std::max(contact_, event.sent_at);
+  next_ = known_ ? now + timing_.renew_every : now;
+  return decide(now);
+}
+
+std::vector<EtcdAction> EtcdElection::handle(const StoreAnswered& event, TimePoint now) {
+  if (!storing_) return {};
+  const EtcdRecord record = *std::exchange(storing_, std::nullopt);
+  if (!event.stored) {
+    if (!to_store_) to_store_ = record;
+    store_at_ = now + timing_.retry_first;
+    known_ = false;
+    if (!asked_) next_ = now;
+    return decide(now);
+  }
+  keys_.record = record;
+  keys_.record_revision = event.record_revision;
+  stored_ = record.round.id();
+  store_at_ = std::max(store_at_, now + timing_.store_every);
+  if (to_store_ && to_store_->round.id() != stored_) store_at_ = now;
+  return Actions{RecordStored{stored_}} + decide(now);
+}
+
+std::vector<EtcdAction> EtcdElection::handle(const RequestFailed& event, TimePoint now) {
+  ++failures_;
+  if (event.request == EtcdRequest::store) {
+    if (storing_ && !to_store_) to_store_ = std::move(storing_);
+    storing_.reset();
+    store_at_ = now + retry_pause();
+    return decide(now);
+  }
+  asked_.reset();
+  next_ = now + retry_pause();
+  if (event.request != EtcdRequest::renewal) known_ = false;
+  return decide(now);
+}
+
+std::vector<EtcdAction> EtcdElection::handle(const HolderConnected& event, TimePoint now) {
+  connected_to_ = last_ = going_to_ = event.coordinator;
+  followed_term_ = event.term;
+  gone_ = 0;
+  turn_at_.reset();
+  looks_since_.reset();
+  has_looked_ = false;
+  record_is_old_ = true;
+  if (leads_ && event.coordinator == self_) reached_ourselves_ = true;
+  return decide(now);
+}
+
+std::vector<EtcdAction> EtcdElection::handle(const HolderDisconnected& event, TimePoint now) {
+  heard_at_ = std::max(heard_at_, event.heard_at);
+  if (leads_ && !reached_ourselves_) return {};  // an attempt before that
+  if (leads_) {
+    connected_to_ = 0;
+    return stop_leading(now);
+  }
+  if (event.gone && last_ != 0 && last_ == going_to_) gone_ = last_;
+  if (std::exchange(connected_to_, 0) != 0) next_ = now + timing_.read_every;
+  if (looks_since_) has_looked_ = true;
+  return decide(now);
+}
+
+std::vector<EtcdAction> EtcdElection::handle(const RoundSeen& event, TimePoint) {
+  newest_ = std::max(newest_, event.id);
+  group_rank_ = event.group_rank;
+  return {};
+}
+
+std::vector<EtcdAction> EtcdElection::handle(const RecordChanged& event, TimePoint now) {
+  if (!leads_) return {};
+  to_store_ = newest_record_ = EtcdRecord{term_, event.record, {}, event.over};
+  if (event.over || event.record.id() != stored_) store_at_ = now;
+  return decide(now);
+}
+
+std::vector<EtcdAction> EtcdElection::handle(const EtcdTick&, TimePoint now) { return decide(now); }
+
+std::vector<EtcdAction> EtcdElection::decide(TimePoint now) {
+  if (leads_ && known_) return decide_as_coordinator(now);
+  if (!known_) {
+    if (asked_ || now < next_) return {};
+    asked_ = EtcdRequest::read;
+    return {ReadKeys{}};
+  }
+  return find_coordinator(now);
+}
+
+std::vector<EtcdAction> EtcdElection::decide_as_coordinator(TimePoint now) {
+  Actions out;
+  if (!asked_ && now >= next_) {
+    asked_ = EtcdRequest::renewal;
+    out.push_back(RenewLease{fence_});
+  }
+  if (to_store_ && !storing_ && now >= store_at_) {
+    storing_ = std::exchange(to_store_, std::nullopt);
+    out.push_back(StoreRecord{fence_, keys_.record_revision, *storing_});
+  }
+  return out;
+}
+
+std::vector<EtcdAction> EtcdElection::find_coordinator(TimePoint now) {
+  if (!may_be_taken()) {
+    turn_at_.reset();
+    const EtcdHolder& holder = *keys_.holder;
+    const bool replaced = connected_to_ != holder.node && holder.term > followed_term_;
+    if ((connected_to_ == 0 || replaced) && going_to_ != holder.node && !is_ours())
+      return follow(holder.places, holder.node);
+  } else if (connected_to_ == 0 && record_is_old_) {
+    if (!turn_at_) turn_at_ = now + turn();
+    if (asked_ || now < *turn_at_) return {};
+    next_ = now;
+    turn_at_.reset();
+  } else if (connected_to_ == 0) {
+    if (awaits_members() && !looks_since_) {
+      looks_since_ = now;
+      const Round& round = keys_.record->round;
+      const RoundNode* coordinator = round.find(round.coordinator);
+      return follow({coordinator ? coordinator->control : round.nodes.front().control}, round.coordinator);
+    }
+    if (awaits_members() && !has_looked_ && now < *looks_since_ + timing_.look) return {};
+    has_looked_ = true;
+    if (!turn_at_) turn_at_ = now + turn_by_record();
+    if (!asked_ && now >= *turn_at_) return claim((keys_.record ? keys_.record->term : 0) + 1, now);
+  }
+  if (asked_ || connected_to_ != 0 || now < next_) return {};
+  asked_ = EtcdRequest::read;
+  return {ReadKeys{}};
+}
+
+std::vector<EtcdAction> EtcdElection::follow(const std::vector<ControlAddress>& places, NodeId node) {
+  if (node != last_) last_ = 0;
+  going_to_ = node;
+  connected_to_ = 0;
+  return {FollowHolder{places}};
+}
+
+// Of a job that has ended its rounds are over; its ledger and the numbers go on.
+EtcdRecord EtcdElection::next_record(int term) const {
+  EtcdRecord out = keys_.record.value_or(EtcdRecord{});
+  out.term = term;
+  if (!out.over) return out;
+  const Verdict verdict = std::exchange(out.over, std::nullopt)->verdict;
+  out.round.nodes.clear();
+  out.round.ledger = ended_for_good(verdict)
+                         ? LedgerRecord{}
+                         : for_next_start(std::move(out.round.ledger), verdict == Verdict::worker_failed);
+  return out;
+}
+
+std::vector<EtcdAction> EtcdElection::claim(int term, TimePoint now) {
+  turn_at_.reset();
+  asked_ = EtcdRequest::claim;
+  claimed_at_ = now;
+  replaces_ = keys_.holder_revision != 0;
+  return {ClaimKey{keys_.holder_revision, keys_.record_revision, {.node = self_, .term = term}, next_record(term)}};
+}
+
+std::vector<EtcdAction> EtcdElection::lead(TimePoint now) {
+  leads_ = true;
+  reached_ourselves_ = false;
+  fence_ = keys_.holder_revision;
+  term_ = keys_.holder->term;
+  contact_ = claimed_at_;
+  next_ = now + timing_.renew_every;
+  to_store_.reset();
+  storing_.reset();
+  store_at_ = now;
+  newest_record_.reset();
+  const EtcdRecord& record = *keys_.record;
+  stored_ = record.round.id();
+  const bool member = is_member();
+  LeadJob out{{term_, record.round, workers_until(member, now), record.age}, record.term <= 1};
+  if (awaits_members()) out.from.after_member = kEtcdWorkersLimit;
+  if (out.from.record.nodes.empty()) out.from.record.coordinator = self_;  // nobody was lost
+  return Actions{out} + decide(now);
+}
+
+// A key that is there and was not renewed for its lease would have expired; one that was replaced might have been
+// renewed a moment ago. Our own contact with the old coordinator is older than our own last word to it.
+TimePoint EtcdElection::workers_until(bool member, TimePoint now) const {
+  if (!member) return now + timing_.silent_round;
+  if (replaces_ || connected_to_ != 0) return now + kEtcdWorkersLimit;
+  return std::max(now, heard_at_ + kEtcdWorkersLimit);
+}
+
+// The lease has expired, or somebody has removed the key, or all of etcd's data. Who has led since has written a later
+// term.
+std::vector<EtcdAction> EtcdElection::reclaim(TimePoint now) {
+  if (keys_.holder && keys_.holder_revision != released_) return stop_leading(now);
+  if (keys_.record ? keys_.record->term != term_ : !newest_record_) return stop_leading(now);
+  if (asked_) return {};
+  if (!keys_.record) keys_.record = newest_record_;
+  return claim(term_, now);
+}
+
+// The key, if we have it, may be taken at once.
+std::vector<EtcdAction> EtcdElection::stop_leading(TimePoint now) {
+  leads_ = false;
+  to_store_.reset();
+  storing_.reset();
+  last_ = going_to_ = 0;
+  released_ = fence_;
+  known_ = false;
+  if (!asked_) next_ = now + timing_.successor_first;
+  return {StopLeading{}, ReleaseKey{fence_, {.node = self_, .term = term_, .released = true}}};
+}
+
+bool EtcdElection::is_ours() const {
+  return keys_.holder && keys_.holder->node == self_ && !keys_.holder->released && keys_.holder_revision != released_;
+}
+
+bool EtcdElection::may_be_taken() const {
+  return !keys_.holder || keys_.holder->released || keys_.holder->node == gone_ || keys_.holder_revision == released_;
+}
+
+bool EtcdElection::is_member() const { return keys_.record && keys_.record->round.find(self_); }
+
+bool EtcdElection::awaits_members() const {
+  return keys_.record && !keys_.record->over && !keys_.record->round.nodes.empty() && !is_member();
+}
+
+Duration EtcdElection::turn() {
+  if (group_rank_ < 0) return timing_.turn_most + random_part_of(timing_.turn_most);
+  return std::min(group_rank_ * timing_.turn_step, timing_.turn_most) + random_part_of(timing_.turn_step);
+}
+
+// The node that the last coordinator has named goes first, and who was not in the round goes last.
+Duration EtcdElection::turn_by_record() {
+  if (!keys_.record || keys_.record->round.nodes.empty()) return random_part_of(timing_.first_turn);
+  const Round& round = keys_.record->round;
+  if (round.coordinator == self_) return {};
+  const bool named = keys_.holder && keys_.holder->node != round.coordinator;
+  const Duration others = named ? timing_.successor_first : Duration::zero();
+  return others + (is_member() ? Duration::zero() : timing_.turn_most) + random_part_of(timing_.turn_step);
+}
+
+Duration EtcdElection::retry_pause() {
+  const Duration pause = timing_.retry_first * (1 << std::clamp(failures_ - 1, 0, kEtcdDoublingsMax));
+  const Duration most = std::min(pause, timing_.retry_most);
+  return most / 2 + random_part_of(most / 2);
+}
+
+Duration EtcdElection::random_part_of(Duration most) {
+  return Duration(static_cast<Duration::rep>(next_random(random_) % static_cast<std::uint64_t>(most.count())));
+}
+
+}  // namespace ddprun::rendezvous
