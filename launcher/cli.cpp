@@ -1,5 +1,6 @@
 #include "launcher/cli.h"
 
+#include "launcher/etcd_settings.h"
 #include "launcher/help.h"
 #include "launcher/job_file.h"
 #include "launcher/man_page.h"
@@ -248,6 +249,7 @@ CommandLine read_command_line(const std::vector<std::string>& arguments, const I
   read_hosts(inputs, line);
   read_token(inputs, line);
   read_certificates(inputs, line);
+  read_etcd(inputs, line);
   for (std::string& sentence : line.warnings) sentence = visible(sentence);
   for (std::string& sentence : line.mistakes) sentence = visible(sentence);
   return line;

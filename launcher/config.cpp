@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "launcher/etcd_settings.h"
 #include "launcher/host_job.h"
 #include "launcher/options.h"
 #include "rendezvous/base/spelling.h"
@@ -20,10 +21,7 @@ class Problems {
 
   void add(const std::string& sentence) { sentences_.push_back(sentence); }
   // "--nnodes", "PET_NNODES in the environment", "job.toml:3: nnodes"
-  std::string subject_of(const char* name) const {
-    const settings::Setting* setting = in_force(config_.settings, name);
-    return setting ? subject(*setting) : std::string("--") + name;
-  }
+  std::string subject_of(const char* name) const { return launcher::subject_of(config_.settings, name); }
   std::vector<std::string> take() { return std::move(sentences_); }
 
  private:
@@ -46,7 +44,7 @@ void check_meeting(const Config& config, Problems& out) {
     out.add(
         out.subject_of("rdzv-endpoint") +
         " names several places, but the nodes of a static job meet at one: pass --rdzv-backend c10d, or one place.");
-  if (meeting_place(config).host.empty())
+  if (config.rdzv_backend != Backend::etcd && meeting_place(config).host.empty())
     out.add(out.subject_of("nnodes") + " is " + text_of(nodes) + ", but no meeting place is given: pass " +
             (fixed ? "--master-addr, the address of the node with rank 0."
                    : "--rdzv-endpoint HOST:PORT, an address of one of them."));
@@ -239,6 +237,7 @@ int master_port(const Config& config) {
 std::vector<std::string> problems(const Config& config, const Machine& machine, const std::vector<std::string>& some) {
   Problems out(config);
   for (const std::string& sentence : host_problems(config)) out.add(sentence);
+  for (const std::string& sentence : etcd_problems(config)) out.add(sentence);
   if (config.hosts.empty()) {  // else each host checks it
     check_nnodes(config, out);
     check_workers(config, machine, out);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,10 +28,13 @@
 #include "rendezvous/peer/listen_socket.h"
 #include "rendezvous/peer/token.h"
 
+namespace ddprun::agent {
+struct EtcdAccess;
+}
 namespace ddprun::launcher {
 
 // The enumerators are in the order of their option's choices (options.cpp).
-enum class Backend { fixed, c10d };  // torchrun's "static" and "c10d"
+enum class Backend { fixed, c10d, etcd };  // torchrun's "static", "c10d", "etcd" and "etcd-v2"
 enum class ExitCodeChoice { ddprun, torchrun, worker };
 enum class StoreUsers { own, any };
 enum class EventSink { nowhere, console, file };
@@ -80,8 +84,10 @@ struct Config {
   int node_rank = 0;
   bool standalone = false;
   Backend rdzv_backend = Backend::fixed;
-  std::optional<Endpoint> rdzv_endpoint = {};    // the first one
-  std::vector<Endpoint> further_endpoints = {};  // where else the coordinator may be in a running job
+  std::optional<Endpoint> rdzv_endpoint = {};          // the first one
+  std::vector<Endpoint> further_endpoints = {};        // where else the coordinator may be in a running job
+  std::string endpoint_scheme = {};                    // "http" or "https", which stood before endpoints: of etcd
+  std::shared_ptr<const agent::EtcdAccess> etcd = {};  // null: the nodes meet without it, or --hosts start them
   // Empty: a fresh random one, so that two jobs are never mixed up by accident; for several nodes "none", as torchrun
   // does, so that they find each other.
   std::string rdzv_id = {};

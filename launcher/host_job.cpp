@@ -23,10 +23,7 @@ bool of_the_head(const settings::Option& option) {
   return std::ranges::any_of(kOfTheHead, [&](const char* name) { return std::string_view(option.name) == name; });
 }
 
-std::string subject_in(const Config& config, const char* name) {
-  const Setting* given = in_force(config.settings, name);
-  return given ? subject(*given) : std::string("--") + name;
-}
+std::string subject_in(const Config& config, const char* name) { return subject_of(config.settings, name); }
 
 std::string hosts_subject(const Config& config) {
   return subject_in(config, config.hostfile.empty() ? "hosts" : "hostfile");
@@ -183,7 +180,7 @@ std::variant<std::vector<std::string>, std::string> start_options(const Config& 
   if (fixed && ready.size() == 1) return out;
   const std::string port = std::to_string(ready.begin()->second.free_port);
   if (fixed && config.master_port == 0 && !config.rdzv_endpoint) out.push_back("--master-port=" + port);
-  if (fixed_address(config)) return out;
+  if (fixed_address(config) || config.rdzv_backend == Backend::etcd) return out;
   const std::string address = address_of_first(ready);
   const bool others = std::ranges::any_of(ready, [](const auto& one) { return !of_one_machine(one.second.address); });
   if (of_one_machine(address) && others)

@@ -181,8 +181,7 @@ std::string address_problem(const agent::Meeting& meeting, const HostInfo& host)
   return meeting.places.front().host + " is not an address of " + host.name;
 }
 
-agent::Meeting meeting(const Config& config, const Program& program, const std::string& run_id, const HostInfo& host) {
-  agent::Meeting out;
+void add_places(const Config& config, const HostInfo& host, agent::Meeting& out) {
   for (const MeetingPlace& where : meeting_places(config))
     out.places.push_back({where.host, static_cast<std::uint16_t>(where.port)});
   out.whose = host.whose_meeting_places;
@@ -192,6 +191,14 @@ agent::Meeting meeting(const Config& config, const Program& program, const std::
       out.whose.front() == rendezvous::Locality::local && whose_first(host) == rendezvous::Locality::remote;
   out.address_problem = address_problem(out, host);
   out.others_may_host = config.rdzv_backend != Backend::fixed;
+}
+
+agent::Meeting meeting(const Config& config, const Program& program, const std::string& run_id, const HostInfo& host) {
+  agent::Meeting out;
+  if (config.etcd)
+    out.etcd = config.etcd, out.address = own_address(config, host);
+  else
+    add_places(config, host, out);
   out.control_port = static_cast<std::uint16_t>(config.control_port);
   out.run_id = run_id;
   out.name = host.name;
@@ -199,6 +206,11 @@ agent::Meeting meeting(const Config& config, const Program& program, const std::
                      std::filesystem::path(program.path).filename().string()};
   out.credentials = credentials(config);
   return out;
+}
+
+std::string backend_in_events(const Config& config) {
+  if (config.etcd) return "etcd";
+  return config.rdzv_backend == Backend::fixed && !config.standalone ? "static" : "c10d";
 }
 
 // Parsed as by torchrun: anything but a positive number disables it.
@@ -353,7 +365,7 @@ agent::AgentOptions job_options(const Config& config, const Machine& machine, co
     options.timer_file = variable(host, "TORCHELASTIC_TIMER_FILE");
   options.stuck_limit = stuck_limit(variable(host, "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT"));
   options.own_error_file = variable(host, "TORCHELASTIC_ERROR_FILE");
-  options.rdzv_backend = config.rdzv_backend == Backend::fixed && !config.standalone ? "static" : "c10d";
+  options.rdzv_backend = backend_in_events(config);
   return options;
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "agent/agent.h"
+#include "agent/etcd/etcd_access.h"
 #include "agent/link/waiting_message.h"
 #include "agent/process/exit_status.h"
 #include "agent/process/job_cookie.h"
@@ -54,7 +55,8 @@ bool is_here(const std::string& host) {
 std::pair<std::string, const char*> named_host(const Config& config) {
   if (several_nodes(config)) return {};
   if (!config.master_addr.empty()) return {config.master_addr, "--master-addr"};
-  if (config.rdzv_endpoint && !config.standalone) return {config.rdzv_endpoint->host, "--rdzv-endpoint"};
+  if (config.rdzv_endpoint && !config.standalone && config.rdzv_backend != Backend::etcd)
+    return {config.rdzv_endpoint->host, "--rdzv-endpoint"};
   return {config.local_addr, "--local-addr"};
 }
 
@@ -95,20 +97,21 @@ HostInfo host_info(const Config& config, const Machine& machine) {
   return host;
 }
 
-// If the job has a secret, a token or a certificate's key, keeps it out of core dumps and makes our memory unreadable
-// for processes of our user, workers included.
+// If the job has a secret, a token, a certificate's key or etcd's password, keeps it out of core dumps and
+// makes our memory unreadable for processes of our user, workers included.
 void hide_memory(const Config& config) {
+  const bool of_etcd = config.etcd && (!config.etcd->password.empty() || config.etcd->key);
   const bool has_credentials = !std::holds_alternative<rendezvous::NoCredentials>(credentials(config));
-  if (has_credentials || config.metrics_token || !config.metrics_key.empty()) hide_own_memory();
+  if (has_credentials || of_etcd || config.metrics_token || !config.metrics_key.empty()) hide_own_memory();
 }
 
 // By one node: the others' output is often in the same log.
 void warn_if_open(const Config& config) {
   if (config.node_rank > 0) return;
-  const std::string host = meeting_place(config).host;
+  const std::string host = config.etcd ? config.etcd->members.front().host : meeting_place(config).host;
   if (!std::holds_alternative<rendezvous::NoCredentials>(credentials(config))) return;
   if (rendezvous::is_loopback(host)) return;
-  print_line(stderr, "ddprun: no token is set: anyone who can reach " + host +
+  print_line(stderr, "ddprun: no token is set: anyone who can reach " + (config.etcd ? "its nodes" : host) +
                          " can join this job. Make one with --make-token, and pass it by --token-file.");
 }
 
@@ -264,7 +267,8 @@ agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_fd
   hide_memory(config);
   const std::string run_id = run_id_of(config);
   HostInfo host = host_info(config, machine);
-  if (several_nodes(config)) host.whose_meeting_places = whose_addresses(meeting_hosts(config), kLookUpLimit);
+  if (several_nodes(config) && !config.etcd)
+    host.whose_meeting_places = whose_addresses(meeting_hosts(config), kLookUpLimit);
   const Program program = find_program(config, search_context());
   agent::AgentOptions options = job_options(config, machine, program, run_id, host);
   warn_if_loopback_is_down();

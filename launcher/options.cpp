@@ -145,9 +145,8 @@ std::string omp_threads(Config& config, Text text) {
 }
 
 std::string backend(void* config, const Option& option, Text text) {
-  if (text == "etcd" || text == "etcd-v2")
-    return "ddprun needs no etcd on one machine: leave the option out, or pass c10d";
-  const std::string complaint = at<&Config::rdzv_backend>().set(config, option, text);
+  const std::string complaint =
+      at<&Config::rdzv_backend>().set(config, option, text == "etcd-v2" ? std::string("etcd") : text);
   if (complaint.empty() || complaint.ends_with('?')) return complaint;
   return complaint + ". Python plug-ins do not work, as ddprun contains no Python";
 }
@@ -161,8 +160,13 @@ std::string host(Config& config, Text text) {
 std::string endpoint(Config& config, Text text) {
   config.rdzv_endpoint = std::nullopt;
   config.further_endpoints.clear();
+  config.endpoint_scheme.clear();
   if (text.empty()) return "";
-  for (const std::string& place : split(text, ',')) {
+  for (std::string& place : split(text, ',')) {
+    const std::string scheme = take_scheme(place);
+    if (!scheme.empty() && !config.endpoint_scheme.empty() && scheme != config.endpoint_scheme)
+      return "it has http:// and https://: all places take the same";
+    if (!scheme.empty()) config.endpoint_scheme = scheme;
     Endpoint read;
     if (std::string complaint = assign(read_endpoint(place), read); !complaint.empty()) return complaint;
     if (config.rdzv_endpoint)
@@ -294,16 +298,24 @@ constexpr Option kOptions[] = {
     row(kJob, "interface", "NAME", "network interface for the workers, as GLOO_ and NCCL_SOCKET_IFNAME",
         at<&Config::interface>(), {.synonyms = "iface,ifname,nic,network-interface"}),
     row(kJob, "rdzv-backend", "NAME",
-        "static: a fixed number of nodes with fixed ranks; c10d: nodes may join and leave",
-        {backend, at<&Config::rdzv_backend>().get}, {.choices = "static|c10d"}),
-    row(kJob, "rdzv-endpoint", "PLACE,...", "where nodes meet, HOST[:PORT]; static: master-addr", custom<endpoint>()),
+        "static: a fixed number of nodes with fixed ranks; c10d, etcd: nodes may come and go",
+        {backend, at<&Config::rdzv_backend>().get},
+        {.choices = "static|c10d|etcd",
+         .more =
+             "With etcd the nodes find each other at an etcd cluster, and the job outlives any of them (docs/etcd.md). "
+             "etcd-v2 means the same: API v3 is used."}),
+    row(kJob, "rdzv-endpoint", "PLACE,...", "where nodes meet, HOST[:PORT]; static: master-addr", custom<endpoint>(),
+        {.more = "Of etcd its members, each also as http://HOST:PORT or https://HOST:PORT; the port is 2379 where it "
+                 "is left out."}),
     row(kJob, "control-port", "PORT", "where the other nodes' agents listen, 0 for any free one",
         at<&Config::control_port>(), {.min = 0, .max = kPortMax}),
     row(kJob, "rdzv-conf", "K=V,...", "settings of the rendezvous, such as join_timeout=600",
         read_by<read_rdzv_conf, &Config::rdzv_conf>(),
         {.more = "They are checked; one machine needs none of them. Keys: join_timeout, last_call_timeout, "
                  "close_timeout, heartbeat_timeout, keep_alive_interval, keep_alive_max_attempt, read_timeout, "
-                 "timeout, is_host, store_type, rank."}),
+                 "timeout, is_host, store_type, rank. For etcd: protocol (http or https), cacert, cert and key "
+                 "(files), user and password_file, etcd_prefix (/ddprun), silent_round (120 s without news of a round "
+                 "until it is taken for dead), keep (7d; of a job that may start again)."}),
     row(kJob, "scheduler", "WHICH", "take values left out from Slurm's step or the pod: auto, none",
         at<&Config::scheduler>(),
         {.choices = "auto|none",
@@ -629,5 +641,10 @@ const Table& options() {
 }
 
 const Option& option(const char* name) { return settings::option(options(), name); }
+
+std::string subject_of(const std::vector<Setting>& given, const char* name) {
+  const Setting* setting = in_force(given, name);
+  return setting ? subject(*setting) : std::string("--") + name;
+}
 
 }  // namespace ddprun::launcher

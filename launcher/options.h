@@ -1,5 +1,6 @@
 // The table of ddprun's options. To add one: a row in options.cpp and a member in Config.
 #pragma once
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,5 +16,8 @@ inline const settings::Setting* in_force(const std::vector<settings::Setting>& g
     if (setting.option->name == name) return settings::in_force(given, *setting.option);
   return nullptr;
 }
+
+// As settings::subject() for one that may be not given: "--nnodes" then.
+std::string subject_of(const std::vector<settings::Setting>& given, const char* name);
 
 }  // namespace ddprun::launcher

@@ -8,6 +8,7 @@
 
 #include "agent/http/http_url.h"
 #include "agent/process/exit_status.h"
+#include "launcher/etcd_settings.h"
 #include "rendezvous/base/spelling.h"
 #include "rendezvous/base/suggestion.h"
 #include "rendezvous/peer/resolve.h"
@@ -64,6 +65,7 @@ bool is_number(std::string_view host) {
 std::string rdzv_value_problem(const std::string& key, const std::string& value) {
   const auto takes = [&](const char* what) { return key + " takes " + what + ", not " + in_quotes(value); };
   if (key == "is_host") return std::holds_alternative<Wrong>(read_flag(value)) ? takes("true or false") : "";
+  if (one_of(key, {std::begin(kEtcdKeys), std::end(kEtcdKeys)})) return etcd_value_problem(key, value);
   if (key == "store_type") return value == "tcp" || value == "file" ? "" : takes("tcp or file");
   const auto whole = whole_text<int>(value);
   if (key == "rank") return whole && *whole >= 0 ? "" : takes("a whole number from 0 up");
@@ -80,6 +82,7 @@ std::string near_or_known(const std::string& word, const std::vector<std::string
 std::string rdzv_item_problem(const std::string& key, const std::string& value, bool has_value) {
   std::vector<std::string> known = kTimeoutKeys;
   known.insert(known.end(), kOtherKeys.begin(), kOtherKeys.end());
+  known.insert(known.end(), std::begin(kEtcdKeys), std::end(kEtcdKeys));
   if (key.empty()) return "it takes KEY=VALUE,KEY=VALUE";
   if (!one_of(key, known)) return "there is no key " + in_quotes(key) + near_or_known(key, known);
   if (!has_value || value.empty()) return key + " has no value: write " + key + "=VALUE";
@@ -253,6 +256,16 @@ Read<Endpoint> read_endpoint(const std::string& text) {
   endpoint.port = whole_text<int>(std::string_view(rest).substr(1));
   if (!endpoint.port || *endpoint.port < 0 || *endpoint.port > kPortMax) return takes;
   return endpoint;
+}
+
+std::string take_scheme(std::string& place) {
+  for (const std::string scheme : {"http", "https"}) {
+    if (!place.starts_with(scheme + "://")) continue;
+    place.erase(0, scheme.size() + 3);
+    if (place.ends_with('/')) place.pop_back();
+    return scheme;
+  }
+  return {};
 }
 
 Read<Endpoint> read_listen_place(const std::string& text) {

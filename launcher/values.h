@@ -18,6 +18,8 @@ Read<NodeCounts> read_node_counts(const std::string& text);    // "4", "2:4"
 Read<std::vector<int>> read_signals(const std::string& text);  // "SIGTERM,USR1"
 Read<std::string> read_host(const std::string& text);          // brackets of IPv6 are removed
 Read<Endpoint> read_endpoint(const std::string& text);         // host[:port], [::1]:29500
+// Cuts off http:// or https:// and the '/' of an empty path, and returns "http" or "https"; empty: it has neither.
+std::string take_scheme(std::string& place);
 Read<Endpoint> read_listen_place(const std::string& text);  // "9100", ":9100": loopback; "0.0.0.0:9100", "[::1]:9100"
 Read<std::string> read_otlp(const std::string& text);       // "http://collector:4318", "env"
 Read<rendezvous::PortRange> read_port_range(const std::string& text);  // "29600-29609", "29600"; empty: any

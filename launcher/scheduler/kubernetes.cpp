@@ -40,7 +40,7 @@ void propose_kubernetes(Proposals& proposals, const std::function<std::string()>
   const Variable index = proposals.variable(kIndex);
   if (proposals.elastic()) proposals.propose("rdzv-backend", "c10d", kIndex);
   proposals.propose("node-rank", index.value, kIndex);
-  if (proposals.has_endpoint() || !host_name || !hosts_file) return;
+  if (proposals.has_endpoint() || proposals.etcd() || !host_name || !hosts_file) return;
   const std::string first = first_pod(host_name(), index.value, hosts_file());
   if (!first.empty()) proposals.propose_endpoint(first, kHostsFile, kPort, kHostsFile);
 }

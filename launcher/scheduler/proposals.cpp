@@ -32,7 +32,8 @@ bool Proposals::several_nodes() const {
 }
 
 bool Proposals::elastic() const {
-  return given("rdzv-backend") ? text_of("rdzv-backend") == "c10d" : text_of("nnodes").find(':') != std::string::npos;
+  return given("rdzv-backend") ? text_of("rdzv-backend") == "c10d" || etcd()
+                               : text_of("nnodes").find(':') != std::string::npos;
 }
 
 void Proposals::propose(const char* name, const std::string& text, const std::string& place) {

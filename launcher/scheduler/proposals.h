@@ -28,6 +28,8 @@ class Proposals {
   bool several_nodes() const;
   // A number of nodes that may change, or the backend for it.
   bool elastic() const;
+  // The nodes find each other at etcd, none of which is a node.
+  bool etcd() const { return text_of("rdzv-backend").starts_with("etcd"); }
   // The user said where the nodes meet.
   bool has_endpoint() const { return given("master-addr") || given("rdzv-endpoint"); }
 

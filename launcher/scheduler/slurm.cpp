@@ -146,10 +146,10 @@ class Slurm {
   void propose_job() {
     const bool several = proposals_.several_nodes();
     if (proposals_.given("nnodes") && !several) return;  // a job for each node
-    if (!proposals_.has_endpoint()) propose_id();
+    if (!proposals_.has_endpoint() || proposals_.etcd()) propose_id();
     if (!several) return;
     if (proposals_.elastic()) proposals_.propose("rdzv-backend", "c10d", step_.name);
-    if (proposals_.has_endpoint()) {
+    if (proposals_.has_endpoint() || proposals_.etcd()) {
       const Variable rank = proposals_.variable("SLURM_NODEID");
       if (rank && !proposals_.elastic()) proposals_.propose("node-rank", rank.value, rank.name);
       return;

@@ -95,6 +95,8 @@ TEST_CASE("hosts meet at the first one's address, at a free port of it", "[ssh]"
         Words{"--nnodes=1:3", "--rdzv-endpoint=[fd99::2]:20002"});
   CHECK(start(good({"--hosts=a,b", "--rdzv-backend=c10d", "p"}), kTwo) ==
         Words{"--nnodes=2", "--rdzv-endpoint=10.0.0.1:20001"});
+  CHECK(start(good({"--hosts=a,b", "--rdzv-backend=etcd", "--rdzv-endpoint=e1", "p"}), kTwo) == Words{"--nnodes=2"});
+  CHECK(start(good({"--hosts=a", "--rdzv-backend=etcd", "p"}), {*kTwo.begin()}) == Words{"--nnodes=1"});
   CHECK(start(good({"--hosts=a", "p"}), {{0, {0, "10.0.0.1", "", 20001}}}) == Words{"--nnodes=1"});
   // The first one is the machine of the command: the others have seen its address.
   CHECK(start(good({"--hosts=localhost,b", "p"}), {{0, {0, "", "", 20001}}, {1, kTwo.at(1)}}) ==
