@@ -131,17 +131,16 @@ std::string etcd_value_problem(const std::string& key, const std::string& value)
 
 std::vector<std::string> etcd_problems(const Config& config) {
   std::vector<std::string> out;
-  const std::string endpoint = subject_of(config.settings, "rdzv-endpoint");
   if (config.rdzv_backend != Backend::etcd && !config.endpoint_scheme.empty())
-    out.push_back(endpoint + " begins with " + config.endpoint_scheme +
+    out.push_back(subject_of(config.settings, "rdzv-endpoint") + " begins with " + config.endpoint_scheme +
                   "://, which is for etcd: pass --rdzv-backend etcd, or HOST:PORT.");
   if (!needs_etcd(config)) return out;
   if (!is_given(config, "rdzv-endpoint"))
     out.push_back(subject_of(config.settings, "rdzv-backend") +
                   " is etcd, but --rdzv-endpoint is missing: pass HOST:PORT,HOST:PORT, the members of its cluster.");
   if (std::ranges::any_of(members_of(config), [](const Endpoint& one) { return one.port == 0; }))
-    out.push_back(endpoint + " names port 0, but etcd has a fixed one: leave it out for " + std::to_string(kEtcdPort) +
-                  ".");
+    out.push_back(subject_of(config.settings, "rdzv-endpoint") +
+                  " names port 0, but etcd has a fixed one: leave it out for " + std::to_string(kEtcdPort) + ".");
   if (!is_given(config, "rdzv-id") && config.hosts.empty())
     out.push_back(
         "--rdzv-id is missing: other jobs use etcd, too, so give this one a name, the same on all its nodes.");
