@@ -27,6 +27,7 @@ const std::vector<std::string> kJobKeys = {"name",
                                            "command",
                                            "arguments",
                                            "nodes",
+                                           "rendezvous",
                                            "max_wait",
                                            "snapshot",
                                            "output_path",
@@ -118,6 +119,7 @@ class DescriptionReader {
     if (name == "hyperparameters") return read_parameters(node, notes), true;
     if (name == "hyperparameter_style") return read_parameter_style(node, notes), true;
     if (name == "nodes") return read_option("nnodes", node, notes), true;
+    if (name == "rendezvous") return read_rendezvous(node, notes), true;
     if (name == "max_wait") return read_max_wait(node, notes), true;
     if (name == "snapshot") return read_snapshot(node, notes), true;
     if (name == "tags") return read_tags(node, notes), true;
@@ -228,6 +230,21 @@ class DescriptionReader {
     const auto text = settings::scalar(node, false);
     if (!text) return notes.add(node, name + " is " + describe_value(node) + "; it takes a string or a number.");
     extra_settings_.push_back({&option(name.c_str()), *text, settings::Origin::file, notes.place(node)});
+  }
+
+  // As if the file had the options for it.
+  void read_rendezvous(const toml::node& node, FileNotes& notes) {
+    const std::string text = node.value_or(std::string());
+    for (const auto& [scheme, before] : {std::pair("etcd://", ""), {"etcd+https://", "https://"}}) {
+      const std::string members = text.starts_with(scheme) ? text.substr(std::string_view(scheme).size()) : "";
+      if (members.empty()) continue;
+      for (const auto& [name, value] :
+           {std::pair("rdzv-backend", std::string("etcd")), {"rdzv-endpoint", before + members}})
+        extra_settings_.push_back({&option(name), value, settings::Origin::file, notes.place(node)});
+      return;
+    }
+    notes.add(node, "rendezvous is " + describe_value(node) +
+                        "; it takes \"etcd://HOST:PORT,HOST:PORT\", or etcd+https:// before them.");
   }
 
   std::optional<Duration> time_of(const std::string& name, const toml::node& node, FileNotes& notes) {

@@ -208,6 +208,7 @@ TEST_CASE("a page shows an output whose numbers are others, and no other one", "
 
 TEST_CASE("docs/quick-start.md does what it says", "[docs]") { check_page("quick-start.md"); }
 TEST_CASE("docs/several-nodes.md does what it says", "[docs]") { check_page("several-nodes.md"); }
+TEST_CASE("docs/etcd.md does what it says", "[docs]") { check_page("etcd.md"); }
 TEST_CASE("docs/page.md does what it says", "[docs]") { check_page("page.md"); }
 TEST_CASE("docs/metrics.md does what it says", "[docs]") { check_page("metrics.md"); }
 TEST_CASE("docs/push.md does what it says", "[docs]") { check_page("push.md"); }

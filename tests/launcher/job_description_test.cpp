@@ -48,6 +48,20 @@ TEST_CASE("a job's file holds the program, its arguments, options, variables and
   CHECK(has(read.config, "[env]\nCOLOUR = \"blue\""));
 }
 
+TEST_CASE("etcd in a job's file becomes the options for it", "[job_file]") {
+  const std::string nodes = kProgram + "nodes = '2:4'\n";
+  const JobDescription plain = job(nodes + "rendezvous = 'etcd://e1:2379,e2'\n");
+  CHECK(has(plain.config, "rdzv-backend = \"etcd\"\n"));
+  CHECK(has(plain.config, "rdzv-endpoint = \"e1:2379,e2\"\n"));
+  const JobDescription tls = job(nodes, {"rendezvous=etcd+https://e1,e2", "rdzv-conf=cacert=ca.pem"});
+  CHECK(has(tls.config, "rdzv-endpoint = \"https://e1,e2\"\n"));
+  CHECK(has(tls.config, "rdzv-conf = \"cacert=ca.pem\"\n"));
+  for (const char* wrong : {"'etcd://'", "'etcds://e1'", "'c10d'", "3"})
+    CHECK_THAT(described(kProgram + "rendezvous = " + wrong + "\n").mistakes.at(0),
+               StartsWith("job.toml:2: rendezvous is ") && Contains("it takes \"etcd://HOST:PORT,HOST:PORT\", or "));
+  CHECK_THAT(described(kProgram + "rendezvous = 'etcd://e1:port'\n").mistakes.at(0), StartsWith("job.toml:2: "));
+}
+
 TEST_CASE("what a file leaves out comes from its name and place", "[job_file]") {
   const JobDescription read = job(kProgram);
   CHECK(read.name == "job");
