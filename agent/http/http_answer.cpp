@@ -51,6 +51,19 @@ std::optional<seconds> read_retry_after(std::string_view text, std::optional<sec
   return std::min<seconds>(seconds(std::min<long>(count, kRetryAfterMax / seconds(1))), kRetryAfterMax);
 }
 
+// What says where the body ends.
+void read_framing(const std::string& name, std::string_view value, ParsedAnswer& out) {
+  if (name == "connection") out.closes = lower(value) == "close";
+  if (name == "transfer-encoding") out.chunked = lower(value) == "chunked";
+  if (name == "transfer-encoding" && !out.chunked) out.bad_length = true;
+  if (name != "content-length") return;
+  std::size_t length = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), length);
+  if (value.empty() || end != value.data() + value.size() || error != std::errc()) out.bad_length = true;
+  if (out.length.value_or(length) != length) out.bad_length = true;
+  out.length = length;
+}
+
 ParsedAnswer parse_one_head(std::string_view head) {
   const std::size_t first = std::min(head.find(kEol), head.size());
   ParsedAnswer out{.state = ParsedAnswer::complete, .status = status_of(head.substr(0, first))};
@@ -64,19 +77,24 @@ ParsedAnswer parse_one_head(std::string_view head) {
     if (colon == line.npos || !is_token(line.substr(0, colon)) || !is_field_value(line.substr(colon + 1)))
       return bad_answer("its answer has a header that is none");
     const std::string name = lower(line.substr(0, colon));
+    read_framing(name, without_padding(line.substr(colon + 1)), out);
     if (name == "retry-after") retry_after = without_padding(line.substr(colon + 1));
     if (name == "date") date = read_date(without_padding(line.substr(colon + 1)));
     at = end + kEol.size();
   }
   out.retry_after = read_retry_after(retry_after, date);
+  if (out.chunked) out.length.reset();
+  if (head[7] == '0' || (!out.chunked && !out.length)) out.closes = true;
   return out;
 }
 
 }  // namespace
 
-std::string post_bytes(const HttpUrl& url, const HttpHeaders& headers, const std::string& json) {
+std::string post_bytes(const HttpUrl& url, const HttpHeaders& headers, const std::string& json, AfterAnswer after) {
   std::string out = "POST " + (url.target.empty() ? std::string("/") : url.target) + " HTTP/1.1\r\n";
-  out += "Host: " + host_field(url) + "\r\nConnection: close\r\nContent-Type: application/json\r\n";
+  out += "Host: " + host_field(url) + "\r\n";
+  if (after == AfterAnswer::close) out += "Connection: close\r\n";
+  out += "Content-Type: application/json\r\n";
   out += "Content-Length: " + std::to_string(json.size()) + "\r\n";
   for (const auto& [name, value] : headers) out += name + ": " + value + "\r\n";
   return out + "\r\n" + json;
@@ -88,7 +106,8 @@ ParsedAnswer parse_answer(std::string_view bytes) {
   for (std::string_view rest = bytes.substr(0, kAnswerHeadMax);;) {
     const std::size_t end = rest.find(kEnd);
     if (end == rest.npos) break;
-    const ParsedAnswer answer = parse_one_head(rest.substr(0, end));
+    ParsedAnswer answer = parse_one_head(rest.substr(0, end));
+    answer.head_size = static_cast<std::size_t>(rest.data() - bytes.data()) + end + kEnd.size();
     if (answer.state == ParsedAnswer::bad || answer.status >= 200) return answer;
     rest.remove_prefix(end + kEnd.size());
   }

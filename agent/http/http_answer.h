@@ -1,6 +1,6 @@
 // What a client sends to an HTTP/1.1 server, and the head of the answer (RFC 9112). Pure.
 //
-// An answer's body is not read: the status says whether what was sent has been taken.
+// The status says whether what was sent has been taken; answer_reader.h reads the body, too.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -19,14 +19,21 @@ constexpr std::chrono::hours kRetryAfterMax{1};
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
-// A POST of a JSON text over a connection of its own. `headers`: further ones, of valid names and values.
-std::string post_bytes(const HttpUrl& url, const HttpHeaders& headers, const std::string& json);
+enum class AfterAnswer { close, keep };  // the connection
+
+// A POST of a JSON text. `headers`: further ones, of valid names and values.
+std::string post_bytes(const HttpUrl& url, const HttpHeaders& headers, const std::string& json,
+                       AfterAnswer after = AfterAnswer::close);
 
 struct ParsedAnswer {
   enum State { need_more, complete, bad } state = need_more;
   int status = 0;                                        // 200 to 599
   std::optional<std::chrono::seconds> retry_after = {};  // kRetryAfterMax at most
   std::string complaint = {};                            // if it is bad: contains nothing of the answer
+  std::size_t head_size = 0;                             // the body follows
+  std::optional<std::size_t> length = {};                // of the body; empty: chunked, or up to the connection's end
+  bool bad_length = false;                               // nobody can tell where the body ends
+  bool chunked = false, closes = false;                  // `closes`: the connection ends with the answer
 };
 
 // `bytes`: all that has come.

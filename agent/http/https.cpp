@@ -137,10 +137,13 @@ OpenTls https_server(const std::string& certificate, const std::string& key, Fil
   return [served] { return served->open(); };
 }
 
-OpenTls https_client(const std::string& host, const std::optional<NamedText>& authority) {
-  return [host, authority] {
+OpenTls https_client(const std::string& host, const std::optional<NamedText>& authority,
+                     const std::optional<NamedText>& certificate, const std::optional<NamedText>& key) {
+  return [host, authority, certificate, key] {
     TlsKeys keys{.use = TlsUse::https_client, .host = host.c_str()};
     if (authority) keys.authority = {authority->name.c_str(), authority->text};
+    if (certificate) keys.certificate = {certificate->name.c_str(), certificate->text};
+    if (key) keys.key = {key->name.c_str(), key->text};
     return opened(engine_of(keys), PeerRole::client);
   };
 }

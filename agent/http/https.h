@@ -17,8 +17,10 @@ struct NamedText {
 };
 
 // The server must show a certificate for `host` that one of the authorities signed; `authority` empty: the system's.
-// The function that it returns throws Error if the module or the authorities cannot be used.
-OpenTls https_client(const std::string& host, const std::optional<NamedText>& authority);
+// `certificate` with its `key`: this client's own, for a server that asks for one.
+// The function that it returns throws Error if the module or one of the files cannot be used.
+OpenTls https_client(const std::string& host, const std::optional<NamedText>& authority,
+                     const std::optional<NamedText>& certificate = {}, const std::optional<NamedText>& key = {});
 
 // Shows the certificate of two files, with its chain, to any client. Files that have changed are read again, at most
 // once a second, by `files`, which must outlive it; what cannot be used then is said by `say`, once, and the old

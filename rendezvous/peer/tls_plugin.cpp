@@ -329,6 +329,9 @@ class Engine : public TlsEngine {
     ERR_clear_error();
     SSL_CTX_set_verify(client_.get(), SSL_VERIFY_PEER, nullptr);
     if (!expect_host(client_.get(), keys.host)) return note("no certificate can name the host " + host_);
+    if (keys.certificate.name && !use_chain(client_.get(), keys.certificate.pem))
+      return note_file("certificate", keys.certificate.name);
+    if (keys.key.name && !use_key(client_.get(), keys.key.pem)) return note_file("key", keys.key.name);
     if (!keys.authority.name) {
       if (!trust_system(client_.get())) note("this system's authorities cannot be read");
     } else if (!trust(client_.get(), keys.authority.pem)) {

@@ -57,7 +57,7 @@ enum class TlsUse { peers, https_client, https_server };
 struct TlsKeys {
   TlsUse use = TlsUse::peers;
   std::string_view token = {}, run_id = {};
-  TlsFile certificate = {};  // with the chain up to the authority, if there is one
+  TlsFile certificate = {};  // with the chain up to the authority, if there is one; an HTTPS client may have none
   TlsFile key = {};          // without a passphrase: there is nobody to ask for it
   TlsFile authority = {};    // of an HTTPS client: without a name, the system's authorities
   const char* host = "";     // of an HTTPS client: the server's name or address
