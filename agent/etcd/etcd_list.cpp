@@ -1,0 +1,66 @@
+#include "agent/etcd/etcd_list.h"
+
+#include <memory>
+#include <set>
+
+#include "agent/etcd/etcd_job.h"
+#include "rendezvous/base/error.h"
+
+namespace ddprun::agent {
+namespace {
+
+constexpr int kKeysAtATime = 5000;
+constexpr const char* kCannotList = "cannot list the jobs at etcd";
+
+class BlockingClient {
+ public:
+  BlockingClient(const EtcdAccess& access, Duration within)
+      : until_(Clock::now() + within), client_(io_, std::make_shared<const EtcdAccess>(access)) {}
+
+  EtcdAnswer ask(EtcdRequest request) {
+    std::optional<EtcdResult> result;
+    client_.request(std::move(request), until_ - Clock::now(), [&](const EtcdResult& came) { result = came; });
+    io_.restart();
+    while (!result) io_.run_one();
+    if (!result->answer) throw Error(kCannotList, result->refusal.why);
+    return std::move(*result->answer);
+  }
+
+ private:
+  const TimePoint until_;
+  asio::io_context io_;
+  EtcdClient client_;
+};
+
+// The run ids of keys_of_job().
+std::set<std::string> run_ids(BlockingClient& client, const std::string& prefix) {
+  std::set<std::string> out;
+  EtcdAnswer page{.more = true};
+  for (std::string last; page.more; last = page.values.empty() ? last : page.values.back().key) {
+    page = client.ask(list_keys(prefix, last, kKeysAtATime));
+    if (page.values.empty()) break;
+    for (const EtcdValue& value : page.values)
+      for (const std::string_view end : {"/coordinator", "/record"})
+        if (value.key.ends_with(end) && value.key.size() > prefix.size() + end.size())
+          out.insert(value.key.substr(prefix.size(), value.key.size() - prefix.size() - end.size()));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<EtcdEntry> list_jobs(const EtcdAccess& access, Duration within) {
+  BlockingClient client(access, within);
+  std::vector<EtcdEntry> out;
+  for (const std::string& run_id : run_ids(client, access.prefix + "/")) {
+    const EtcdJobKeys keys = keys_of_job(access.prefix, run_id);
+    try {
+      out.push_back({run_id, read_keys(client.ask(transaction({.read = {keys.holder, keys.record}})), keys)});
+    } catch (const rendezvous::BadMessage& bad) {
+      throw Error(kCannotList, bad.what());
+    }
+  }
+  return out;
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,36 @@
+// A real cluster of etcd on loopback, in a folder of its own. Its members end with it, or with the test.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/command.h"
+
+namespace ddprun::test {
+
+class EtcdCluster {
+ public:
+  // `options`: further ones of every member. Waits until it answers.
+  explicit EtcdCluster(int members = 1, const std::vector<std::string>& options = {},
+                       const std::string& scheme = "http");
+
+  const std::vector<std::string>& members() const { return members_; }  // "127.0.0.1:2379"
+  void start(int member);                                               // again, with what it had
+  void kill(int member, int signal = 9);                                // also SIGSTOP and SIGCONT
+  int leader();                                                         // -1: there is none
+  // etcdctl's output, at all members.
+  std::string ctl(std::vector<std::string> words);
+  std::vector<std::string> ctl_options = {};  // of each call: a user, certificates
+
+ private:
+  const TempFolder folder_;
+  const std::string scheme_;
+  std::vector<std::string> members_;
+  std::vector<std::vector<std::string>> commands_;
+  std::vector<std::unique_ptr<Command>> running_;
+};
+
+// Whether this machine has etcd and etcdctl; says that the test is skipped if not.
+bool has_etcd();
+
+}  // namespace ddprun::test
