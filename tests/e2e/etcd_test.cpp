@@ -1,5 +1,8 @@
 // The keys of a job at a real etcd, by agent/etcd: one and three members on loopback.
 #include "agent/etcd/etcd_job.h"
+
+#include <asio/write.hpp>
+
 #include "agent/etcd/etcd_list.h"
 #include "rendezvous/base/error.h"
 #include "tests/support/etcd_cluster.h"
@@ -89,6 +92,67 @@ struct Agent {
   EtcdJob job;
 };
 
+// Before a member of etcd: every connection's bytes come as late as `delay` says.
+class Proxy {
+ public:
+  explicit Proxy(const std::string& member)
+      : acceptor_(io_, {asio::ip::address_v4::loopback(), 0}),
+        to_(asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(std::stoi(member.substr(10)))) {
+    accept();
+  }
+  std::string member() const { return "127.0.0.1:" + std::to_string(acceptor_.local_endpoint().port()); }
+  void poll() {
+    io_.restart();
+    io_.poll();
+  }
+  void cut() {
+    is_cut_ = true;
+    for (const auto& socket : sockets_) close(*socket);
+  }
+  void mend() { is_cut_ = false; }
+
+  Duration delay = {};
+
+ private:
+  using Socket = std::shared_ptr<asio::ip::tcp::socket>;
+  static void close(asio::ip::tcp::socket& socket) {
+    std::error_code ignored;
+    socket.close(ignored);
+  }
+  void accept() {
+    acceptor_.async_accept([this](const std::error_code& error, asio::ip::tcp::socket socket) {
+      if (error) return;
+      const auto here = std::make_shared<asio::ip::tcp::socket>(std::move(socket));
+      const auto there = std::make_shared<asio::ip::tcp::socket>(io_);
+      std::error_code failed = asio::error::eof;
+      if (!is_cut_) there->connect(to_, failed);
+      if (failed) close(*here);
+      sockets_.insert(sockets_.end(), {here, there});
+      if (!failed) carry(here, there), carry(there, here);
+      accept();
+    });
+  }
+  void carry(const Socket& from, const Socket& to) {
+    const auto bytes = std::make_shared<std::string>(1 << 16, '\0');
+    from->async_read_some(asio::buffer(*bytes), [=, this](const std::error_code& error, std::size_t count) {
+      if (error) return close(*to);
+      const auto timer = std::make_shared<asio::steady_timer>(io_, delay / 2);
+      timer->async_wait([=, this](const std::error_code&) {
+        std::error_code ignored;
+        asio::write(*to, asio::buffer(*bytes, count), ignored);
+        carry(from, to);
+        (void)timer;
+      });
+    });
+  }
+
+  asio::io_context io_;
+  asio::ip::tcp::acceptor acceptor_;
+  const asio::ip::tcp::endpoint to_;
+  std::vector<Socket> sockets_;
+  bool is_cut_ = false;
+};
+
 ClaimKey first_claim(const std::string& name) { return {0, 0, holder_named(name), {.term = 1}}; }
 
 }  // namespace
@@ -117,6 +181,7 @@ TEST_CASE("a job's keys at etcd: read, claimed, renewed, written, released and d
   CHECK(lost->keys.holder == holder_named("first"));
   CHECK(lost->keys.record->term == 1);
   CHECK_FALSE(second.renew(fence)->holds);
+  CHECK(second.run_until([&] { return etcd.ctl({"lease", "list"}).starts_with("found 2 leases"); }));  // the winner's
 
   const TimePoint before = Clock::now();
   const auto renewed = first.renew(fence);
@@ -155,9 +220,351 @@ TEST_CASE("a job's keys at etcd: read, claimed, renewed, written, released and d
   const auto gone = first.read();
   CHECK_FALSE(gone->keys.holder);
   CHECK(gone->keys.record->over->verdict == Verdict::success);
-  CHECK(etcd.ctl({"lease", "list"}).find("found 2 leases") == 0);  // the record's two
   CHECK(first.troubles.empty());
   CHECK(second.troubles.empty());
   CHECK(first.answers > 5);
   CHECK(first.job.local_address() == "127.0.0.1");
+}
+
+TEST_CASE("of two claims at once one wins, and both know whose it is", "[etcd]") {
+  if (!has_etcd()) return;
+  EtcdCluster etcd(3);
+  Agent first(etcd), second(etcd);
+  REQUIRE(first.read());
+  REQUIRE(second.read());
+  std::optional<std::optional<ClaimAnswered>> one, two;
+  first.job.claim(first_claim("first"), [&](const auto& answer) { one = answer; });
+  second.job.claim(first_claim("second"), [&](const auto& answer) { two = answer; });
+  REQUIRE(first.run_until([&] {
+    second.io.restart();
+    second.io.poll();
+    return one && two;
+  }));
+  REQUIRE((*one && *two));
+  CHECK((*one)->won != (*two)->won);
+  CHECK((*one)->keys.holder == (*two)->keys.holder);
+  CHECK((*one)->keys.holder_revision == (*two)->keys.holder_revision);
+  CHECK((*one)->keys.holder->name == ((*one)->won ? "first" : "second"));
+}
+
+TEST_CASE("a coordinator whose lease has expired learns it, and so does the watch", "[etcd]") {
+  if (!has_etcd()) return;
+  EtcdCluster etcd;
+  Agent first(etcd), second(etcd);
+  REQUIRE(second.read());
+  REQUIRE(first.read());
+  const auto won = first.claim(first_claim("first"));
+  REQUIRE(won->won);
+  CHECK(second.run_until([&] { return !second.seen.empty(); }));
+  second.seen.clear();
+  etcd.ctl({"del", "/ddprun/job/coordinator"});
+  CHECK(second.run_until([&] { return !second.seen.empty(); }));
+  CHECK_FALSE(second.seen.back().holder);
+  CHECK(second.seen.back().holder_revision == 0);
+  CHECK(second.seen.back().revision > won->keys.revision);
+  CHECK_FALSE(first.renew(won->keys.holder_revision)->holds);
+  CHECK_FALSE(first.store(won->keys.holder_revision, record_of(5))->stored);
+  CHECK(second.read()->keys.record->round.number == 0);
+}
+
+TEST_CASE("a watch goes on after its member's death, and after a compaction it reads again", "[etcd]") {
+  if (!has_etcd()) return;
+  EtcdCluster etcd(3);
+  Agent first(etcd), second(etcd);
+  REQUIRE(second.read());
+  REQUIRE(first.read());
+  auto won = first.claim(first_claim("first"));
+  REQUIRE(won->won);
+  for (int member = 0; member < 3; ++member) {
+    CAPTURE(member);
+    const std::size_t before = second.seen.size();
+    etcd.kill(member);
+    won = {};
+    const int term = member + 2;
+    CHECK(first.run_until([&] {
+      const auto now = first.read();
+      if (!now || !now->keys.holder) return false;
+      if (now->keys.holder->term == term) return true;
+      return (won = first.claim({now->keys.holder_revision, now->keys.record_revision, holder_named("first", term),
+                                 record_of(term, term)})) &&
+             won->won;
+    }));
+    CHECK(second.run_until([&] { return second.seen.size() > before && second.seen.back().holder->term == term; }));
+    etcd.start(member);
+    if (member < 2) continue;
+    CHECK(first.run_until([&] { return first.renew(won->keys.holder_revision)->holds; }));
+  }
+}
+
+TEST_CASE("what a watch has missed is read again if etcd has compacted it", "[etcd]") {
+  if (!has_etcd()) return;
+  EtcdCluster etcd;
+  Agent first(etcd);
+  Proxy proxy(etcd.members()[0]);
+  Agent second(access_to({proxy.member()}));
+  const auto run_both = [&](auto holds) { return second.run_until([&] { return proxy.poll(), holds(); }); };
+  std::optional<KeysRead> read;
+  second.job.read([&](const auto& keys) { read = keys; });
+  REQUIRE(run_both([&] { return read && second.answers == 1; }));
+  REQUIRE(first.read());
+  REQUIRE(first.claim(first_claim("first"))->won);
+  REQUIRE(run_both([&] { return second.seen.size() == 1; }));
+  for (const bool is_gone : {false, true}) {
+    CAPTURE(is_gone);
+    second.seen.clear();
+    proxy.cut();
+    const auto keys = first.read()->keys;
+    const auto won = first.claim({keys.holder_revision, keys.record_revision, holder_named("later", 2), record_of(1)});
+    REQUIRE(won->won);
+    if (is_gone) etcd.ctl({"del", "/ddprun/job/coordinator"});
+    etcd.ctl({"put", "other", "x"});
+    etcd.ctl({"compact", std::to_string(won->keys.revision + (is_gone ? 2 : 1))});
+    CHECK(second.seen.empty());
+    proxy.mend();
+    REQUIRE(run_both([&] { return !second.seen.empty(); }));
+    CHECK(second.seen.back().holder.has_value() == !is_gone);
+    CHECK(second.seen.back().holder_revision == (is_gone ? 0 : won->keys.holder_revision));
+  }
+}
+
+TEST_CASE("a slow etcd answers in the end, and a quick one is left soon again", "[etcd]") {
+  if (!has_etcd()) return;
+  EtcdCluster etcd;
+  Proxy proxy(etcd.members()[0]);
+  Agent agent(access_to({proxy.member()}));
+  proxy.delay = 1500ms;
+  std::optional<std::optional<KeysRead>> read;
+  const TimePoint begun = Clock::now();
+  const auto read_once = [&] {
+    read.reset();
+    agent.job.read([&](const auto& keys) { read = keys; });
+    REQUIRE(agent.run_until([&] { return proxy.poll(), read.has_value(); }));
+    return read->has_value();
+  };
+  CHECK(eventually(read_once, kEtcdTestLimit));
+  CHECK(Clock::now() - begun < 10s);
+  proxy.delay = {};
+  CHECK(read_once());
+  CHECK(read_once());
+  proxy.delay = kEtcdTestLimit;
+  const TimePoint stuck = Clock::now();
+  CHECK_FALSE(read_once());
+  CHECK(Clock::now() - stuck < 5s);
+  CHECK(agent.troubles.back() == proxy.member() + ": it has not answered in time");
+  CHECK_FALSE(agent.is_lasting);
+}
+
+TEST_CASE("what was given up and is carried out later overwrites nothing", "[etcd]") {
+  if (!has_etcd()) return;
+  EtcdCluster etcd;
+  Agent agent(etcd), other(etcd);
+  REQUIRE(agent.read());
+  REQUIRE(other.read());
+  etcd.kill(0, SIGSTOP);
+  CHECK_FALSE(agent.claim(first_claim("first")));
+  CHECK(agent.troubles.back().ends_with("it has not answered in time"));
+  etcd.kill(0, SIGCONT);
+  // The lost claim may stand or not; this one replaces it.
+  std::int64_t fence = 0;
+  CHECK(agent.run_until([&] {
+    const auto now = agent.read();
+    if (!now) return false;
+    const auto claimed = agent.claim({now->keys.holder_revision, now->keys.record_revision, holder_named("first"), {}});
+    if (claimed && claimed->won) fence = claimed->keys.holder_revision;
+    return fence > 0;
+  }));
+  CHECK(agent.renew(fence)->holds);
+  etcd.kill(0, SIGSTOP);
+  CHECK_FALSE(agent.store(fence, record_of(1)));
+  etcd.kill(0, SIGCONT);
+  CHECK(agent.run_until([&] {
+    const auto stored = agent.store(fence, record_of(2));
+    return stored && stored->stored;
+  }));
+  CHECK(other.read()->keys.record->round.number == 2);
+  CHECK(agent.store(fence, record_of(3))->stored);
+  CHECK(other.read()->keys.record->round.number == 3);
+}
+
+TEST_CASE("one paused member of three delays a request by a moment", "[etcd]") {
+  if (!has_etcd()) return;
+  EtcdCluster etcd(3);
+  const int leader = etcd.leader();
+  REQUIRE(leader >= 0);
+  etcd.kill((leader + 1) % 3, SIGSTOP);
+  for (int i = 0; i < 6; ++i) {  // each begins anywhere
+    Agent agent(etcd);
+    const TimePoint begun = Clock::now();
+    CHECK(agent.read());
+    CHECK(Clock::now() - begun < 2s);
+  }
+  etcd.kill((leader + 1) % 3, SIGCONT);
+}
+
+TEST_CASE("with users, a job needs its own prefix and no more, and logs in again when its token has expired",
+          "[etcd]") {
+  if (!has_etcd()) return;
+  EtcdCluster etcd(1, {"--auth-token-ttl", "1"});
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {"user", "add", "root:top"},
+           {"user", "grant-role", "root", "root"},
+           {"role", "add", "team"},
+           {"role", "grant-permission", "team", "--prefix=true", "readwrite", "/team/"},
+           {"user", "add", "ann:secret"},
+           {"user", "grant-role", "ann", "team"},
+           {"auth", "enable"}})
+    if (words[1] != "grant-role" || words[2] != "root") etcd.ctl(words);
+  auto access = access_to(etcd.members());
+  access->prefix = "/team";
+  Agent nobody(access);
+  CHECK_FALSE(nobody.read());
+  CHECK(nobody.is_lasting);
+  CHECK(nobody.troubles.back() == etcd.members()[0] + ": etcdserver: user name is empty");
+  access = std::make_shared<EtcdAccess>(*access);
+  access->user = "ann";
+  access->password = "wrong";
+  Agent wrong(access);
+  const TimePoint begun = Clock::now();
+  CHECK_FALSE(wrong.read());
+  CHECK(Clock::now() - begun < 5s);
+  CHECK(wrong.is_lasting);
+  CHECK(wrong.troubles.back() ==
+        etcd.members()[0] + ": etcdserver: authentication failed, invalid user ID or password");
+  access = std::make_shared<EtcdAccess>(*access);
+  access->password = "secret";
+  Agent ann(access), watcher(access);
+  REQUIRE(watcher.read());
+  REQUIRE(ann.read());
+  const auto won = ann.claim(first_claim("ann"));
+  REQUIRE(won->won);
+  CHECK(watcher.run_until([&] { return !watcher.seen.empty(); }));
+  CHECK(list_jobs(*access, kEtcdTestLimit).size() == 1);
+  const TimePoint later = Clock::now() + 3s;  // than the token lives
+  CHECK(ann.run_until([&] { return Clock::now() > later; }));
+  CHECK(ann.renew(won->keys.holder_revision)->holds);
+  CHECK(ann.store(won->keys.holder_revision, record_of(1))->stored);
+  CHECK(ann.ends(won->keys.holder_revision));
+  access = std::make_shared<EtcdAccess>(*access);
+  access->prefix = "/other";
+  Agent elsewhere(access);
+  CHECK_FALSE(elsewhere.read());
+  CHECK(elsewhere.is_lasting);
+  CHECK(elsewhere.troubles.back() == etcd.members()[0] + ": etcdserver: permission denied");
+}
+
+TEST_CASE("by TLS, both sides show a certificate", "[etcd]") {
+  if (!has_etcd()) return;
+  const TempFolder folder;
+  const TestCertificate server = make_certificate(folder, "server", "DNS:localhost,IP:127.0.0.1"),
+                        client = make_certificate(folder, "client", "DNS:client");
+  EtcdCluster etcd(1,
+                   {"--cert-file", server.certificate, "--key-file", server.key, "--client-cert-auth",
+                    "--trusted-ca-file", client.certificate},
+                   "https");
+  auto access = access_to(etcd.members());
+  access->members[0].https = true;
+  access->authority = {server.certificate, read_file(server.certificate)};
+  access->certificate = {client.certificate, read_file(client.certificate)};
+  access->key = {client.key, read_file(client.key)};
+  Agent good(access);
+  REQUIRE(good.run_until([&] { return good.read().has_value(); }));
+  const auto won = good.claim(first_claim("good"));
+  REQUIRE(won->won);
+  CHECK(good.renew(won->keys.holder_revision)->holds);
+  CHECK(good.run_until([&] { return !good.seen.empty(); }));
+
+  const auto refused = [&](auto change) {
+    auto other = std::make_shared<EtcdAccess>(*access);
+    change(*other);
+    Agent agent(other);
+    CHECK_FALSE(agent.read());
+    return agent.is_lasting ? agent.troubles.back() : "not lasting: " + agent.troubles.back();
+  };
+  const std::string at = etcd.members()[0] + ": ";
+  CHECK(refused([&](EtcdAccess& to) { to.certificate = to.key = {}; }).starts_with(at + "it refused the connection"));
+  CHECK(refused([&](EtcdAccess& to) { to.authority = to.certificate; }).starts_with(at + "its certificate is refused"));
+  CHECK(refused([&](EtcdAccess& to) { to.key->text = "nothing"; }).find("key") != std::string::npos);
+  CHECK(refused([&](EtcdAccess& to) { to.members[0].https = false; }) == at + "it wants https");
+}
+
+TEST_CASE("what is no etcd is told, and what may mend is not given up", "[etcd]") {
+  asio::io_context io;
+  const auto told = [](const std::string& answer) {
+    Agent agent(access_to({"127.0.0.1:1"}));
+    asio::ip::tcp::acceptor acceptor(agent.io, {asio::ip::address_v4::loopback(), 0});
+    const std::string member = "127.0.0.1:" + std::to_string(acceptor.local_endpoint().port());
+    std::vector<std::shared_ptr<asio::ip::tcp::socket>> sockets;
+    std::function<void()> accept = [&] {
+      acceptor.async_accept([&](const std::error_code& error, asio::ip::tcp::socket socket) {
+        if (error) return;
+        asio::write(socket, asio::buffer(answer));
+        socket.shutdown(asio::ip::tcp::socket::shutdown_send);
+        sockets.push_back(std::make_shared<asio::ip::tcp::socket>(std::move(socket)));
+        accept();
+      });
+    };
+    accept();
+    std::string why;
+    EtcdClient client(agent.io, access_to({member}));
+    std::optional<EtcdResult> result;
+    client.request(transaction({.read = {"x"}}), 1s, [&](const EtcdResult& came) { result = came; });
+    REQUIRE(agent.run_until([&] { return result.has_value(); }));
+    CHECK(result->refusal.why.starts_with(member + ": "));
+    return std::pair(result->refusal.why.substr(member.size() + 2), result->refusal.lasting);
+  };
+  const std::string none = "it does not answer as the v3 API of etcd 3.4 or later";
+  CHECK(told("HTTP/1.1 404 Not Found\r\nContent-Length: 19\r\n\r\n404 page not found\n") ==
+        std::pair(none + ": 404 Not Found", true));
+  CHECK(told("HTTP/1.1 200 OK\r\n\r\n<html></html>") == std::pair(none, true));
+  CHECK(told("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n[{}]") == std::pair(none, true));
+  CHECK(told("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n") ==
+        std::pair<std::string, bool>("it answers 503 Service Unavailable", false));
+  CHECK(told("SSH-2.0-x\r\n") == std::pair<std::string, bool>("its answer is not one of HTTP/1.1", false));
+  CHECK(told("") == std::pair<std::string, bool>("it has closed the connection", false));
+  CHECK(told("HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n") ==
+        std::pair<std::string, bool>("its answer is too large", false));
+}
+
+TEST_CASE("where nobody listens, a request ends in time and names the member", "[etcd]") {
+  const std::string member = "127.0.0.1:" + std::to_string(free_port());
+  Agent agent(access_to({member}));
+  const TimePoint begun = Clock::now();
+  CHECK_FALSE(agent.read());
+  CHECK(Clock::now() - begun < 5s);
+  CHECK(agent.troubles == std::vector{member + ": Connection refused"});
+  CHECK_FALSE(agent.is_lasting);
+  CHECK(agent.answers == 0);
+  CHECK(error_text([&] { list_jobs(*access_to({member}), 100ms); }).find(member + ": Connection refused") !=
+        std::string::npos);
+}
+
+TEST_CASE("a value that cannot be read is told, and nothing is overwritten", "[etcd]") {
+  if (!has_etcd()) return;
+  EtcdCluster etcd;
+  Agent agent(etcd);
+  etcd.ctl({"put", "/ddprun/job/record", "{\"format\":2}"});
+  CHECK_FALSE(agent.read());
+  CHECK(agent.is_lasting);
+  CHECK(agent.troubles.back() == "the key /ddprun/job/record has an unknown value: 'format' is out of range");
+  CHECK_FALSE(agent.claim(first_claim("x")));
+  CHECK(etcd.ctl({"get", "/ddprun/job/record", "--print-value-only"}) == "{\"format\":2}\n");
+  CHECK_THROWS_AS(list_jobs(*access_to(etcd.members()), kEtcdTestLimit), Error);
+}
+
+TEST_CASE("jobs are listed by their keys", "[etcd]") {
+  if (!has_etcd()) return;
+  EtcdCluster etcd;
+  Agent one(etcd, "one"), two(etcd, "team/two");
+  for (Agent* agent : {&one, &two}) {
+    REQUIRE(agent->read());
+    REQUIRE(agent->claim(first_claim("x"))->won);
+  }
+  etcd.ctl({"put", "/ddprun/coordinator", "x"});
+  etcd.ctl({"put", "/ddprun/three/other", "x"});
+  etcd.ctl({"put", "/ddprun2/four/record", "x"});
+  const auto jobs = list_jobs(*access_to(etcd.members()), kEtcdTestLimit);
+  REQUIRE(jobs.size() == 2);
+  CHECK(jobs[0].run_id == "one");
+  CHECK(jobs[1].run_id == "team/two");
+  CHECK(jobs[1].keys.holder == holder_named("x"));
 }
