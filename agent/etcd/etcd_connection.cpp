@@ -96,8 +96,9 @@ void EtcdConnection::take(const std::error_code& error, std::size_t count) {
 void EtcdConnection::fail(const std::error_code& error) {
   const bool stale = used_ && !reader_.has_begun();
   if (!stream_->why().empty()) return finish({.why = stream_->why(), .lasting = true});
-  if (error == asio::error::eof) return finish({.why = "it has closed the connection", .stale = stale});
-  finish({.why = error.message(), .stale = stale});
+  std::string why = error == asio::error::eof ? "it has closed the connection" : error.message();
+  if (!member_.https && !used_ && !reader_.has_begun()) why += " (does it want https?)";
+  finish({.why = std::move(why), .stale = stale});
 }
 
 void EtcdConnection::finish(MemberAnswer answer) {

@@ -115,9 +115,8 @@ EtcdRefusal refusal_in(const Json& json) {
 }
 
 // No answer of etcd's API. A gateway before it, or a member that is starting, may mend.
-EtcdRefusal other_answer(int status, std::string_view body) {
+EtcdRefusal other_answer(int status) {
   constexpr int kOk = 200, kServerError = 500, kTooMany = 429;
-  if (body.find("HTTPS server") != body.npos) return {.why = "it wants https", .lasting = true};
   if (status >= kServerError || status == kTooMany) return {.why = "it answers " + status_in_words(status)};
   const std::string what = status == kOk ? std::string() : ": " + status_in_words(status);
   return {.why = "it does not answer as the v3 API of etcd 3.4 or later" + what, .lasting = true};
@@ -215,13 +214,13 @@ std::variant<EtcdAnswer, EtcdRefusal> read_etcd_answer(int status, std::string_v
   constexpr int kOk = 200;
   const Json json = parse_json(body);
   try {
-    if (!json.is_object()) return other_answer(status, body);
+    if (!json.is_object()) return other_answer(status);
     if (json.contains("error")) return refusal_in(json);
-    if (status != kOk) return other_answer(status, body);
+    if (status != kOk) return other_answer(status);
     const Json& result = member_of(json, "result");  // of a stream
     return answer_in(result.is_null() ? json : result);
   } catch (const NoEtcdAnswer&) {
-    return other_answer(status, body);
+    return other_answer(status);
   }
 }
 
