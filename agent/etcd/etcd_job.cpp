@@ -7,6 +7,8 @@
 
 #include <asio/post.hpp>
 
+#include "rendezvous/coordination/ledger.h"
+
 namespace ddprun::agent {
 namespace {
 
@@ -24,11 +26,6 @@ std::int64_t new_lease() {
   std::uint64_t number = 0;
   [[maybe_unused]] const ssize_t got = getrandom(&number, sizeof number, 0);
   return static_cast<std::int64_t>(number >> 2) + 1;
-}
-
-bool has_ended_for_good(const std::optional<Outcome>& over) {
-  return over && (over->verdict == Verdict::success || over->verdict == Verdict::worker_final ||
-                  over->verdict == Verdict::stopped);
 }
 
 template <class Value, class Decode>
@@ -225,18 +222,25 @@ void EtcdJob::release(const ReleaseKey& release) {
   client_.request(transaction(put), [this](const EtcdResult& result) { take(result); });
 }
 
-void EtcdJob::end(std::int64_t fence, Duration within, std::function<void()> done) {
-  const EtcdTransaction erase{.compares = {{keys_.holder, fence}}, .erased = {keys_.holder}};
+void EtcdJob::end(const LastAct& act, Duration within, std::function<void()> done) {
+  if (!act.record) {
+    const EtcdTransaction put{.compares = {{keys_.holder, act.fence}},
+                              .puts = {{keys_.holder, encode(act.holder), holder_lease_}}};
+    return client_.request(transaction(put), within, [done = std::move(done)](const EtcdResult&) { done(); });
+  }
   const TimePoint until = Clock::now() + within;
-  client_.request(transaction(erase), within, [this, until, done = std::move(done)](const EtcdResult&) {
-    const std::int64_t lease = leases_.empty() ? 0 : leases_.back();
-    client_.request(revoke_lease(lease), until - Clock::now(), [done](const EtcdResult&) { done(); });
+  with_record_lease(*act.record, [this, act, until, done = std::move(done)](std::int64_t lease) {
+    const EtcdTransaction last{.compares = {{keys_.holder, act.fence}},
+                               .puts = {{keys_.record, encode(*act.record, WallClock::now()), lease}},
+                               .erased = {keys_.holder}};
+    client_.request(transaction(last), std::max(until - Clock::now(), Duration::zero()),
+                    [done](const EtcdResult&) { done(); });
   });
 }
 
 // A lease that is to be kept is `keep` long: another one, such as that of a job that had ended, is replaced.
 void EtcdJob::with_record_lease(const EtcdRecord& record, const LeaseDone& done) {
-  if (has_ended_for_good(record.over)) return grant(kEndedLease, done);
+  if (record.over && ended_for_good(record.over->verdict)) return grant(kEndedLease, done);
   const auto grant_long = [this, done] {
     grant(access_->keep, [this, done](std::int64_t lease) {
       record_lease_ = lease;

@@ -49,8 +49,8 @@ class EtcdJob {
   void renew(std::int64_t fence, const Done<rendezvous::RenewalAnswered>& done);
   void store(const rendezvous::StoreRecord& store, const Done<rendezvous::StoreAnswered>& done);
   void release(const rendezvous::ReleaseKey& release);
-  // The job is over for all: the coordinator's key goes if it has this revision. `done`: it has, or time is over.
-  void end(std::int64_t fence, Duration within, std::function<void()> done);
+  // Before we leave. `done`: it is carried out, or time is over.
+  void end(const rendezvous::LastAct& act, Duration within, std::function<void()> done);
   std::string local_address() const { return client_.local_address(); }
 
  private:

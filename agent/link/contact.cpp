@@ -51,7 +51,10 @@ std::unique_ptr<Coordination> Contact::make() {
 }
 
 void Contact::start() {
-  if (options_.meeting) wait_.show_reason("waiting for the coordinator at " + options_.meeting->places.front().host);
+  if (options_.meeting && options_.meeting->etcd)
+    wait_.show_reason("waiting for etcd at " + options_.meeting->etcd->members.front().host);
+  else if (options_.meeting)
+    wait_.show_reason("waiting for the coordinator at " + options_.meeting->places.front().host);
   coordination_->start();
 }
 
@@ -72,7 +75,8 @@ void Contact::disconnected(const std::string& why, bool certain, TimePoint now) 
   if (signal_ != 0) return hooks_.on_job_end({rendezvous::Verdict::interrupted, signal_, "interrupted", {}});
   if (!job_over_reason_.empty() && now - disconnected_since_ >= kNewJobLimit)
     return hooks_.on_job_end({rendezvous::Verdict::out_of_reach, 0, job_over_reason_, {}});
-  const Duration patience = had_seat_ ? Duration(rendezvous::kCoordinatorSearchLimit) : options_.join_timeout;
+  const bool elected_here = had_seat_ && !options_.meeting->etcd;  // else etcd may be out of reach for long
+  const Duration patience = elected_here ? Duration(rendezvous::kCoordinatorSearchLimit) : options_.join_timeout;
   if (now - disconnected_since_ < patience) {
     wait_.show_reason("waiting for the coordinator: " + why, certain);
     return warn_if_loopback();
@@ -137,6 +141,7 @@ void Contact::show_wait(const std::optional<rendezvous::Attendance>& attendance,
 }
 
 void Contact::warn_if_loopback() {
+  if (options_.meeting->etcd) return;
   const std::string& host = options_.meeting->places.front().host;
   if (wait_.elapsed() < kMessageDelay || !rendezvous::is_loopback(host) || std::exchange(warned_of_loopback_, true))
     return;

@@ -16,6 +16,7 @@
 #include <asio/post.hpp>
 
 #include "agent/link/coordination.h"
+#include "agent/link/etcd_link.h"
 #include "agent/link/job_link.h"
 #include "agent/link/loop_pulse.h"
 #include "rendezvous/base/error.h"
@@ -30,7 +31,7 @@ class LinkThread : public Coordination {
       : loop_(loop),
         hooks_(std::move(hooks)),
         pulse_(loop),
-        link_(make_job_link(
+        link_((meeting.etcd ? make_etcd_link : make_job_link)(
             io_, loop, policy, meeting, [this] { return pulse_.stood(); }, link_hooks())),
         node_(link_->node()) {}
 

@@ -65,6 +65,8 @@ class CoordinatorClient {
   const std::optional<ControlAddress>& coordinator() const { return coordinator_; }
   // The coordinator is there now: leaves the place where it was.
   void connect_to(const ControlAddress& coordinator);
+  // Instead of Options::places; there is at least one.
+  void set_places(std::vector<ControlAddress> places) { options_.places = std::move(places); }
   // Another agent names this address. After several in a row, tries all other places first: two may name each other.
   void on_referral(const ControlAddress& coordinator);
   // Agents that may know where it is; tried after the job's places.

@@ -312,7 +312,13 @@ std::vector<EtcdAction> EtcdElection::stop_leading(TimePoint now) {
   released_ = fence_;
   known_ = false;
   if (!asked_) next_ = now + timing_.successor_first;
-  return {StopLeading{}, ReleaseKey{fence_, {.node = self_, .term = term_, .released = true}}};
+  return {StopLeading{term_}, ReleaseKey{fence_, {.node = self_, .term = term_, .released = true}}};
+}
+
+LastAct EtcdElection::last_act() const {
+  LastAct out{fence_, {.node = self_, .term = term_, .released = true}};
+  if (newest_record_ && newest_record_->over) out.record = newest_record_;
+  return out;
 }
 
 bool EtcdElection::is_ours() const {

@@ -107,8 +107,10 @@ struct LeadJob {
 struct RecordStored {  // etcd has it: that round may begin
   RecordId id;
 };
-struct StopLeading {};  // another one coordinates, or may
-struct FollowHolder {   // connect there
+struct StopLeading {  // another one coordinates, or may
+  int term = 0;       // ours
+};
+struct FollowHolder {  // connect there
   std::vector<ControlAddress> places;
 };
 struct LearnEnd {  // the job's
@@ -117,6 +119,13 @@ struct LearnEnd {  // the job's
 struct KeysAreGone {};  // the job has rounds, and etcd knows nothing of it: it can go on nowhere
 using EtcdAction = std::variant<ReadKeys, ClaimKey, RenewLease, StoreRecord, ReleaseKey, LeadJob, RecordStored,
                                 StopLeading, FollowHolder, LearnEnd, KeysAreGone>;
+
+// When this agent leaves: if the coordinator's key has this revision, it is released, or goes with the job's end.
+struct LastAct {
+  std::int64_t fence = 0;
+  EtcdHolder holder;                      // as released
+  std::optional<EtcdRecord> record = {};  // of the job that has ended; empty: it goes on
+};
 
 struct EtcdTiming {
   Duration renew_every = kLease / 3;
@@ -140,7 +149,7 @@ class EtcdElection {
   bool leads() const { return leads_; }
   // When the coordinator here has surely held the key; only while it leads.
   TimePoint contact() const { return contact_; }
-  const EtcdKeys& keys() const { return keys_; }
+  LastAct last_act() const;  // only while it leads
 
  private:
   using Actions = std::vector<EtcdAction>;

@@ -76,11 +76,12 @@ struct Agent {
     return ask<RenewalAnswered>([&](auto done) { job.renew(fence, done); });
   }
   std::optional<StoreAnswered> store(std::int64_t fence, const EtcdRecord& record) {
-    return ask<StoreAnswered>([&](auto done) { job.store({fence, record}, done); });
+    return ask<StoreAnswered>([&](auto done) { job.store({.fence = fence, .record = record}, done); });
   }
   bool ends(std::int64_t fence, Duration within = kEtcdTestLimit) {
     bool ended = false;
-    job.end(fence, within, [&] { ended = true; });
+    const EtcdRecord last{.term = 1, .over = Outcome{.verdict = Verdict::success, .reason = {}, .cause = {}}};
+    job.end({fence, {}, last}, within, [&] { ended = true; });
     return run_until([&] { return ended; });
   }
 
