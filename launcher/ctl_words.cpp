@@ -35,19 +35,27 @@ constexpr const char* kCtlUsage =
     "a group rank. For a job of which no node is on this machine, whose --rdzv-id is\n"
     "JOB:\n"
     "  --rdzv-endpoint HOST:PORT\n"
-    "                           where one of its agents is\n"
+    "                           where one of its agents is, or where etcd is:\n"
+    "  --rdzv-backend etcd, --rdzv-conf K=V,...\n"
     "  --token-file FILE        the job's token, or certificates: --tls-cert FILE,\n"
     "                           --tls-key FILE and --tls-ca FILE\n"
     "\n"
     "To run a program of that name: ddprun ./ctl\n";
 
-const std::vector<std::string> kCtlAccess{"rdzv-endpoint", "token-file", "tls-cert", "tls-key", "tls-ca"};
+constexpr const char* kCtlAccess[] = {"rdzv-endpoint", "rdzv-backend", "rdzv-conf", "token-file",
+                                      "tls-cert",      "tls-key",      "tls-ca"};
 constexpr int kNodesMax = 1 << 20;
 
 std::vector<std::string> act_names() {
   std::vector<std::string> out{"stacks"};
   for (const auto& act : rendezvous::kActs)
     if (act.kind != ActKind::fault) out.emplace_back(act.name);  // ddprun chaos
+  return out;
+}
+
+std::vector<std::string> ctl_options() {
+  std::vector<std::string> out;
+  for (const char* name : kCtlAccess) out.push_back(std::string("--") + name);
   return out;
 }
 
@@ -86,7 +94,7 @@ bool take_option(const std::vector<std::string>& words, std::size_t& at, CtlWord
   const std::string& word = words[at];
   const std::size_t equals = word.find('=');
   const std::string name = with_dashes(word.substr(2, equals == word.npos ? equals : equals - 2));
-  if (std::find(kCtlAccess.begin(), kCtlAccess.end(), name) == kCtlAccess.end()) return false;
+  if (std::ranges::find(kCtlAccess, name) == std::end(kCtlAccess)) return false;
   const bool has_value = equals != word.npos || at + 1 < words.size();
   if (!has_value) return out.mistake = "--" + name + " needs a value.", true;
   out.access.push_back("--" + name + "=" + (equals == word.npos ? words[++at] : word.substr(equals + 1)));
@@ -131,8 +139,7 @@ CtlWords read_ctl_words(const std::vector<std::string>& words) {
     if (!words[i].starts_with("--"))
       plain.push_back(words[i]);
     else if (!take_option(words, i, out))
-      out.mistake =
-          no_option(words[i], {"--rdzv-endpoint", "--token-file", "--tls-cert", "--tls-key", "--tls-ca"}, "ddprun ctl");
+      out.mistake = no_option(words[i], ctl_options(), "ddprun ctl");
   }
   if (!out.mistake.empty()) return out;
   if (!out.access.empty() && std::none_of(out.access.begin(), out.access.end(),

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "launcher/etcd_jobs.h"
 #include "launcher/exit_codes.h"
 #include "launcher/inputs.h"
 #include "launcher/job_facts.h"
@@ -44,7 +45,7 @@ namespace {
 constexpr std::size_t kListed = 30;
 constexpr std::size_t kAsked = 100;  // a scheduler is asked about at most so many at once
 constexpr std::chrono::milliseconds kFileEvery{200};
-constexpr std::chrono::seconds kSchedulerEvery{2};
+constexpr std::chrono::seconds kSchedulerEvery{2}, kEtcdLimit{10};
 
 std::string member_text(const nlohmann::json& from, const char* key) {
   return from.is_object() ? from.value(key, "") : "";
@@ -265,7 +266,15 @@ int show_facts(const JobWords& words) {
   return kSuccess;
 }
 
+int list_at_etcd(const JobWords& words) {
+  const Config config = config_of_access(words.access, "");
+  if (!config.etcd) throw JobRefused("it takes --rdzv-backend=etcd: only etcd can list jobs of other machines.");
+  const std::vector<agent::EtcdEntry> jobs = agent::list_jobs(*config.etcd, kEtcdLimit);
+  return print_text(stdout, words.json ? shown_json(etcd_list_json(jobs)) : etcd_list_text(jobs)), kSuccess;
+}
+
 int list_jobs(const JobWords& words) {
+  if (!words.access.empty()) return list_at_etcd(words);
   std::vector<JobFacts> jobs = jobs_to_list();
   for (const std::string& problem : ask_places(jobs)) complain(words.command, problem, 0);
   for (const RunningAgent& agent : agents_without_record())

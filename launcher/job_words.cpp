@@ -45,18 +45,24 @@ void add_file(CLI::App& app, JobWords& words) {
 void add_access(CLI::App& app, JobWords& words) {
   const std::pair<const char*, const char*> all[] = {
       {"rdzv-endpoint", "HOST:PORT: asks an agent of a job on other machines; JOB is its --rdzv-id"},
+      {"rdzv-backend", "etcd: the endpoint is etcd's, which knows where the job's coordinator is"},
+      {"rdzv-conf", "K=V,...: how to reach etcd (docs/etcd.md)"},
       {"token-file", "the job's token; DDPRUN_TOKEN is taken, too"},
       {"tls-cert", "certificates instead, with"},
       {"tls-key", "their key"},
       {"tls-ca", "and who has signed them"}};
+  const std::map<std::string, const char*> types{
+      {"rdzv-endpoint", "ENDPOINT"}, {"rdzv-backend", "NAME"}, {"rdzv-conf", "K=V"}};
   for (const auto& [name, description] : all) {
+    const auto type = types.find(name);
+    if (words.command == "list" && type == types.end()) continue;  // no agent is asked
     const std::string dashes = std::string("--") + name;
     std::string spellings = dashes;
     if (const std::string other = "--" + with_underscores(name); other != dashes) spellings += "," + other;
     app.add_option_function<std::string>(
            spellings, [&words, dashes](const std::string& value) { words.access.push_back(dashes + "=" + value); },
            description)
-        ->type_name(std::string(name) == "rdzv-endpoint" ? "ENDPOINT" : "FILE");
+        ->type_name(type == types.end() ? "FILE" : type->second);
   }
 }
 
@@ -97,7 +103,7 @@ void add_options(CLI::App& app, JobWords& words, Texts& texts) {
         ->type_name("N");
     app.add_flag("-f,--follow", words.follow, "goes on until the job ends");
   }
-  if (command == "status" || command == "top" || command == "log") add_access(app, words);
+  if (command == "status" || command == "top" || command == "log" || command == "list") add_access(app, words);
   if (command == "status")
     app.add_option("-w,--watch", texts.watch, "again each second or so, in place, until the job ends or q is pressed")
         ->type_name("[SECONDS]");

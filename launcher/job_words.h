@@ -17,7 +17,7 @@ struct JobWords {
   std::string from = {};                    // top: a file instead of a job
   std::vector<std::string> overrides = {};  // --set KEY=VALUE
   std::vector<std::string> access = {};     // status, top, log --rank: of a job elsewhere, --rdzv-endpoint and
-                                            // who may ask
+                                            // who may ask; list: of etcd
   std::vector<std::string> arguments = {};  // those behind "--", for the program
   std::optional<int> rank = {};             // log: of one rank alone
   std::optional<double> watch = {};         // status: again each so many seconds

@@ -1,11 +1,13 @@
 #include "launcher/remote_job.h"
 
 #include <memory>
-#include <optional>
+#include <utility>
 
 #include <asio/io_context.hpp>
 
 #include "launcher/cli.h"
+#include "launcher/etcd_jobs.h"
+#include "launcher/etcd_settings.h"
 #include "launcher/inputs.h"
 #include "launcher/job.h"
 #include "launcher/job_submission.h"
@@ -24,18 +26,6 @@ using namespace rendezvous;
 
 constexpr std::chrono::seconds kLimit{10};        // for a connection
 constexpr std::chrono::seconds kAnswerLimit{20};  // for the answer: stacks take 15 s at most
-
-Config config_of(std::vector<std::string> words, const std::string& run_id) {
-  words.push_back("--nnodes=1:2");  // of several nodes: the endpoint counts
-  words.push_back("--rdzv-id=" + (run_id.empty() ? "none" : run_id));
-  words.push_back("true");
-  hide_own_memory();  // it is about to hold a token or a key
-  Inputs inputs = process_inputs();
-  wipe_token_variable();
-  CommandLine line = read_command_line(words, inputs);
-  if (!line.mistakes.empty()) throw JobRefused(line.mistakes.front());
-  return line.config;
-}
 
 // One question to one place.
 class Question {
@@ -81,21 +71,57 @@ class Question {
   std::string why_ = "it has not answered within " + std::to_string((kLimit + kAnswerLimit).count()) + " s";
 };
 
+std::vector<ControlAddress> places_of(const Config& config) {
+  if (config.etcd) return coordinator_of(agent::list_jobs(*config.etcd, kLimit), config.rdzv_id);
+  std::vector<ControlAddress> out;
+  for (const MeetingPlace& place : meeting_places(config))
+    out.push_back({place.host, static_cast<std::uint16_t>(place.port)});
+  return out;
+}
+
 }  // namespace
 
-RemoteJob::RemoteJob(std::vector<std::string> words, const std::string& run_id)
-    : config_(config_of(std::move(words), run_id)) {}
+Config config_of_access(std::vector<std::string> words, const std::string& run_id) {
+  words.push_back("--nnodes=1:2");  // of several nodes: the endpoint counts
+  words.push_back("--rdzv-id=" + (run_id.empty() ? "none" : run_id));
+  words.push_back("true");
+  hide_own_memory();  // it is about to hold a token or a key
+  Inputs inputs = process_inputs();
+  wipe_token_variable();
+  CommandLine line = read_command_line(words, inputs);
+  for (std::string& sentence : etcd_problems(line.config)) line.mistakes.push_back(std::move(sentence));
+  if (!line.mistakes.empty()) throw JobRefused(line.mistakes.front());
+  return line.config;
+}
 
-std::string RemoteJob::ask(const std::string& line) const {
+RemoteJob::RemoteJob(std::vector<std::string> words, const std::string& run_id)
+    : config_(config_of_access(std::move(words), run_id)) {
+  if (config_.etcd && run_id.empty())
+    throw JobRefused("it takes the --rdzv-id of a job at etcd, which ddprun list --rdzv-backend=etcd shows.");
+  places_ = places_of(config_);
+}
+
+std::optional<std::string> RemoteJob::ask_at_places(const std::string& line, std::string& why) const {
   const PeerTrust trust{std::make_shared<TlsContext>(credentials(config_), config_.rdzv_id),
                         make_identity(host_name(), config_.rdzv_id),
                         {}};
-  std::string why;
-  for (const MeetingPlace& place : meeting_places(config_)) {
-    Question question(trust, {place.host, static_cast<std::uint16_t>(place.port)}, line);
-    if (auto answer = question.answer()) return *answer;
+  for (const ControlAddress& place : places_) {
+    Question question(trust, place, line);
+    if (auto answer = question.answer()) return answer;
     why += (why.empty() ? "" : "; ") + place.host + ":" + std::to_string(place.port) + ": " + question.why();
   }
+  return {};
+}
+
+std::string RemoteJob::ask(const std::string& line) {
+  std::string why;
+  if (auto answer = ask_at_places(line, why)) return *answer;
+  if (config_.etcd) try {  // another node may coordinate by now, or will
+      const auto before = std::exchange(places_, places_of(config_));
+      if (auto answer = places_ != before ? ask_at_places(line, why) : std::nullopt) return *answer;
+    } catch (const JobRefused& none) {
+      why = none.what();
+    }
   throw Error("cannot ask the job " + config_.rdzv_id, why);
 }
 

@@ -30,14 +30,16 @@ constexpr const char* kChaosUsage =
     "JOB is what ddprun status takes; left out: your only job here. For a job of\n"
     "which no node is on this machine, whose --rdzv-id is JOB:\n"
     "  --rdzv-endpoint HOST:PORT\n"
-    "                           where one of its agents is\n"
+    "                           where one of its agents is, or where etcd is:\n"
+    "  --rdzv-backend etcd, --rdzv-conf K=V,...\n"
     "  --token-file FILE        the job's token, or certificates: --tls-cert FILE,\n"
     "                           --tls-key FILE and --tls-ca FILE\n"
     "\n"
     "To run a program of that name: ddprun ./chaos\n";
 
-const std::vector<std::string> kValues{"faults", "seed",          "every",      "for",      "count",   "limit",
-                                       "ranks",  "rdzv-endpoint", "token-file", "tls-cert", "tls-key", "tls-ca"};
+constexpr const char* kValues[] = {"faults",     "seed",     "every",         "for",          "count",
+                                   "limit",      "ranks",    "rdzv-endpoint", "rdzv-backend", "rdzv-conf",
+                                   "token-file", "tls-cert", "tls-key",       "tls-ca"};
 constexpr int kCountMax = 1 << 20;
 
 std::vector<std::string> fault_names() {
@@ -86,7 +88,7 @@ void take_value(const std::string& name, const std::string& value, ChaosWords& o
 
 std::vector<std::string> option_names() {
   std::vector<std::string> out{"--dry-run", "--json"};
-  for (const std::string& name : kValues) out.push_back("--" + name);
+  for (const char* name : kValues) out.push_back(std::string("--") + name);
   return out;
 }
 
@@ -97,7 +99,7 @@ void take_option(const std::vector<std::string>& words, std::size_t& at, ChaosWo
   const std::string name = with_dashes(word.substr(2, equals == word.npos ? equals : equals - 2));
   if (name == "dry-run" && equals == word.npos) return void(out.dry_run = true);
   if (name == "json" && equals == word.npos) return void(out.json = true);
-  if (std::find(kValues.begin(), kValues.end(), name) == kValues.end())
+  if (std::ranges::find(kValues, name) == std::end(kValues))
     return void(out.mistake = no_option(word, option_names(), "ddprun chaos"));
   if (equals == word.npos && at + 1 == words.size()) return void(out.mistake = "--" + name + " needs a value.");
   take_value(name, equals == word.npos ? words[++at] : word.substr(equals + 1), out);

@@ -38,6 +38,10 @@ TEST_CASE("options say where a job elsewhere is", "[ctl]") {
   CHECK(words.mistake.empty());
   CHECK(words.job == "far");
   CHECK(words.access == std::vector<std::string>{"--rdzv-endpoint=n1:29400", "--token-file=t"});
+  const CtlWords etcd =
+      read_ctl_words({"far", "stop", "--rdzv-backend=etcd", "--rdzv-endpoint=e1", "--rdzv_conf", "user=u"});
+  CHECK(etcd.mistake.empty());
+  CHECK(etcd.access == std::vector<std::string>{"--rdzv-backend=etcd", "--rdzv-endpoint=e1", "--rdzv-conf=user=u"});
 }
 
 TEST_CASE("an act that was carried out is one line: when, which, and what follows", "[ctl]") {

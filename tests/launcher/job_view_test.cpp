@@ -249,6 +249,12 @@ TEST_CASE("the words of the commands about jobs", "[job_words]") {
     CHECK(read_job_words({"log", "--rank=" + wrong}).mistake ==
           "--rank is '" + wrong + "'; it takes the number of a rank, such as 0.");
   CHECK(has(read_job_words({"log", "x", "--rdzv-endpoint=n1"}).mistake, "it takes --rank with --rdzv-endpoint: "));
+  CHECK(read_job_words({"list", "--rdzv-backend", "etcd", "--rdzv_endpoint=e1,e2", "--rdzv-conf=user=u"}).access ==
+        std::vector<std::string>{"--rdzv-endpoint=e1,e2", "--rdzv-backend=etcd", "--rdzv-conf=user=u"});
+  CHECK(has(read_job_words({"list", "--rdzv-backend=etcd"}).mistake, "it takes --rdzv-endpoint with --rdzv-backend"));
+  CHECK_FALSE(has(read_job_words({"list", "--help"}).answer, "--token-file"));
+  CHECK(read_job_words({"status", "x", "--rdzv-backend=etcd", "--rdzv-endpoint=e1", "--token-file=t"}).access.size() ==
+        3);
   CHECK(read_job_words({"status"}).handle.empty());
   CHECK(read_job_words({"run"}).mistake == "it takes the job's file: ddprun run job.toml.");
   CHECK(read_job_words({"run", "job.toml", "--max-restarts", "5"}).mistake ==

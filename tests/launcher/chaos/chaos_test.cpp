@@ -67,6 +67,7 @@ TEST_CASE("the command line of chaos", "[chaos]") {
   CHECK_THAT(mistake({"--sed=1"}), Contains("there is no option --sed"));
   CHECK_THAT(mistake({"--seed"}), Contains("--seed needs a value"));
   CHECK_THAT(mistake({"--token-file=x"}), Contains("it takes --rdzv-endpoint, too"));
+  CHECK(mistake({"--rdzv-backend=etcd", "--rdzv-endpoint=e1", "--rdzv-conf=user=u"}).empty());
   CHECK_THAT(read_chaos_words({"--help"}).answer, Contains("--allow-chaos"));
 }
 
