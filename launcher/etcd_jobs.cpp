@@ -1,7 +1,5 @@
 #include "launcher/etcd_jobs.h"
 
-#include <algorithm>
-
 #include "launcher/job_submission.h"
 #include "launcher/view/table.h"
 #include "rendezvous/base/duration_text.h"
@@ -20,51 +18,39 @@ const char* state_at_etcd(const agent::EtcdEntry& job) {
   return record && !record->round.nodes.empty() ? "running" : "waiting";
 }
 
-double age_seconds(const rendezvous::EtcdRecord& record) { return std::chrono::duration<double>(record.age).count(); }
-
-std::string where_it_listens(const rendezvous::EtcdHolder& holder) {
-  if (holder.places.empty()) return {};
-  const rendezvous::ControlAddress& first = holder.places.front();
-  const std::string host = first.host.find(':') == std::string::npos ? first.host : "[" + first.host + "]";
-  return host + ":" + std::to_string(first.port);
+std::string text_or_dash(const nlohmann::json& value) {
+  return value.is_null() ? "-" : value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 }  // namespace
 
-std::string etcd_list_text(const std::vector<agent::EtcdEntry>& jobs) {
-  std::vector<std::vector<std::string>> rows{{"JOB", "STATE", "COORDINATOR", "NODES", "ROUND", "CHANGED"}};
-  for (const agent::EtcdEntry& job : jobs) {
-    const auto& record = job.keys.record;
-    const bool running = std::string_view(state_at_etcd(job)) == "running";
-    rows.push_back(
-        {job.run_id, state_at_etcd(job),
-         has_coordinator(job) ? job.keys.holder->name + " (" + where_it_listens(*job.keys.holder) + ")" : "-",
-         running ? std::to_string(record->round.nodes.size()) : "-",
-         record && record->round.number > 0 ? std::to_string(record->round.number) : "-",
-         record ? duration_text(age_seconds(*record)) + " ago" : "-"});
-  }
-  return table_text(rows);
-}
-
 nlohmann::json etcd_list_json(const std::vector<agent::EtcdEntry>& jobs) {
   nlohmann::json all = nlohmann::json::array();
   for (const agent::EtcdEntry& job : jobs) {
-    nlohmann::json one{{"run_id", job.run_id},      {"state", state_at_etcd(job)},
-                       {"coordinator", nullptr},    {"endpoint", nullptr},
-                       {"round", nullptr},          {"nodes", nullptr},
-                       {"changed_seconds", nullptr}};
-    if (has_coordinator(job)) {
-      one["coordinator"] = job.keys.holder->name;
-      one["endpoint"] = where_it_listens(*job.keys.holder);
-    }
+    const std::string state = state_at_etcd(job);
+    nlohmann::json one{{"run_id", job.run_id}, {"state", state}};
+    for (const char* unknown : {"coordinator", "nodes", "round", "changed_seconds"}) one[unknown] = nullptr;
+    if (has_coordinator(job)) one["coordinator"] = job.keys.holder->name;
     if (const auto& record = job.keys.record) {
+      if (state == "running") one["nodes"] = record->round.nodes.size();
       one["round"] = record->round.number;
-      one["nodes"] = record->round.nodes.size();
-      one["changed_seconds"] = age_seconds(*record);
+      one["changed_seconds"] = std::chrono::duration<double>(record->age).count();
     }
     all.push_back(std::move(one));
   }
   return all;
+}
+
+std::string etcd_list_text(const std::vector<agent::EtcdEntry>& jobs) {
+  std::vector<std::vector<std::string>> rows{{"JOB", "STATE", "COORDINATOR", "NODES", "ROUND", "CHANGED"}};
+  for (const nlohmann::json& job : etcd_list_json(jobs)) {
+    std::vector<std::string> row;
+    for (const char* key : {"run_id", "state", "coordinator", "nodes", "round"}) row.push_back(text_or_dash(job[key]));
+    const nlohmann::json& age = job["changed_seconds"];
+    row.push_back(age.is_null() ? "-" : duration_text(age.get<double>()) + " ago");
+    rows.push_back(std::move(row));
+  }
+  return table_text(rows);
 }
 
 std::vector<rendezvous::ControlAddress> coordinator_of(const std::vector<agent::EtcdEntry>& jobs,

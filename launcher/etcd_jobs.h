@@ -8,9 +8,9 @@
 
 namespace ddprun::launcher {
 
-// A line for each job: JOB, STATE, COORDINATOR, NODES, ROUND, and how long ago its record was written.
-std::string etcd_list_text(const std::vector<agent::EtcdEntry>& jobs);
+// An object for each job; null: it is unknown. changed_seconds: since its record was written.
 nlohmann::json etcd_list_json(const std::vector<agent::EtcdEntry>& jobs);
+std::string etcd_list_text(const std::vector<agent::EtcdEntry>& jobs);
 
 // Where the coordinator of that job listens. Throws JobRefused where there is none.
 std::vector<rendezvous::ControlAddress> coordinator_of(const std::vector<agent::EtcdEntry>& jobs,

@@ -1,6 +1,5 @@
 #include "launcher/etcd_settings.h"
 
-#include <algorithm>
 #include <initializer_list>
 #include <memory>
 
@@ -46,9 +45,12 @@ bool is_given(const Config& config, const char* name) {
   return setting && !setting->text.empty();
 }
 
-std::vector<Endpoint> members_of(const Config& config) {
-  std::vector<Endpoint> out = config.further_endpoints;
-  if (config.rdzv_endpoint) out.insert(out.begin(), *config.rdzv_endpoint);
+std::vector<agent::HttpUrl> members_of(const Config& config) {
+  std::vector<Endpoint> all = config.further_endpoints;
+  if (config.rdzv_endpoint) all.insert(all.begin(), *config.rdzv_endpoint);
+  std::vector<agent::HttpUrl> out;
+  for (const Endpoint& one : all)
+    out.push_back({by_https(config), one.host, static_cast<std::uint16_t>(one.port.value_or(kEtcdPort))});
   return out;
 }
 
@@ -138,9 +140,6 @@ std::vector<std::string> etcd_problems(const Config& config) {
   if (!is_given(config, "rdzv-endpoint"))
     out.push_back(subject_of(config.settings, "rdzv-backend") +
                   " is etcd, but --rdzv-endpoint is missing: pass HOST:PORT,HOST:PORT, the members of its cluster.");
-  if (std::ranges::any_of(members_of(config), [](const Endpoint& one) { return one.port == 0; }))
-    out.push_back(subject_of(config.settings, "rdzv-endpoint") +
-                  " names port 0, but etcd has a fixed one: leave it out for " + std::to_string(kEtcdPort) + ".");
   if (!is_given(config, "rdzv-id") && config.hosts.empty())
     out.push_back(
         "--rdzv-id is missing: other jobs use etcd, too, so give this one a name, the same on all its nodes.");
@@ -159,10 +158,7 @@ void read_etcd(const Inputs& inputs, CommandLine& line) {
   if (config.hosts.empty() && !needs_etcd(config) && !config.standalone)
     line.warnings.push_back("the job has one node (--nnodes): it runs without etcd.");
   if (!config.hosts.empty() || !needs_etcd(config) || !inputs.read_file) return;  // each host reads its own
-  agent::EtcdAccess access;
-  for (const Endpoint& one : members_of(config))
-    access.members.push_back(
-        {by_https(config), one.host, static_cast<std::uint16_t>(one.port.value_or(kEtcdPort)), {}});
+  agent::EtcdAccess access{.members = members_of(config)};
   if (const ConfItem prefix = conf_item(config, kPrefix); !prefix.value.empty()) access.prefix = prefix.value;
   access.user = conf_item(config, {"user"}).value;
   access.password = password_of(inputs, line);
