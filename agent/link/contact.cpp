@@ -51,9 +51,7 @@ std::unique_ptr<Coordination> Contact::make() {
 }
 
 void Contact::start() {
-  if (options_.meeting && options_.meeting->etcd)
-    wait_.show_reason("waiting for etcd at " + options_.meeting->etcd->members.front().host);
-  else if (options_.meeting)
+  if (options_.meeting && !options_.meeting->etcd)
     wait_.show_reason("waiting for the coordinator at " + options_.meeting->places.front().host);
   coordination_->start();
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -10,6 +11,7 @@
 
 #include "agent/etcd/etcd_job.h"
 #include "agent/link/link_parts.h"
+#include "agent/process/regular_file.h"
 #include "rendezvous/base/duration_text.h"
 #include "rendezvous/coordination/coordinator_client.h"
 #include "rendezvous/coordination/coordinator_server.h"
@@ -25,6 +27,15 @@ constexpr const char* kSelf = "127.0.0.1";
 constexpr std::chrono::seconds kToldAfter{3};  // without an answer of etcd: its leader may change
 constexpr std::chrono::seconds kEndLimit{3};   // for etcd to remove the keys
 constexpr std::chrono::seconds kStuckTick{1};
+
+// Two agents of one machine and one network have the same one.
+std::string this_host() {
+  std::error_code none;
+  const std::string network = std::filesystem::read_symlink("/proc/self/ns/net", none).string();
+  std::string boot = beginning_of_file("/proc/sys/kernel/random/boot_id", 64);
+  while (!boot.empty() && boot.back() == '\n') boot.pop_back();
+  return network.empty() || boot.empty() ? "" : boot + " " + network;
+}
 
 // Keeps the job's record, and says when etcd has last answered: for the coordinator's thread.
 struct Outside {
@@ -44,7 +55,7 @@ class EtcdLink : public Coordination {
         loop_stood_(std::move(loop_stood)),
         hooks_(std::move(hooks)),
         election_(node(), static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()),
-                  {.silent_round = meeting.etcd->silent_round}),
+                  {.silent_round = meeting.etcd->silent_round}, this_host()),
         job_(io, meeting.etcd, meeting.run_id,
              {[this](const rendezvous::EtcdKeys& seen) { elect(rendezvous::HolderSeen{seen}); },
               [this](const std::string& why, bool lasting) { on_trouble(why, lasting); }, [this] { on_answer(); }}),
@@ -74,13 +85,13 @@ class EtcdLink : public Coordination {
   }
   bool may_leave() const override { return end_.may_leave(); }
 
+  // A coordinator that runs here goes on until it has handed over, or all know the job's end.
   void leave() override {
     left_ = true;
     client_.reset();
-    election_timer_.cancel();
-    if (!election_.leads()) return;
+    if (!election_.leads()) return void(election_timer_.cancel());
     keys_let_go_ = false;
-    job_.end(election_.last_act(), kEndLimit, [this] { keys_let_go_ = true; });
+    if (end_.outcome) let_keys_go(election_.last_act());
   }
   bool all_left(std::chrono::milliseconds most) override { return server_->wait_until_left(most) && keys_let_go_; }
 
@@ -130,7 +141,8 @@ class EtcdLink : public Coordination {
               const std::optional<rendezvous::Outcome> end = over ? std::optional(*over) : std::nullopt;
               post_back([this, record, end] { elect(rendezvous::RecordChanged{record, end}); });
             },
-        .outside_contact = [outside = outside_] { return outside->contact.load(); }});
+        .outside_contact = [outside = outside_] { return outside->contact.load(); },
+        .on_stepped_down = [this] { post_back([this] { elect(rendezvous::SteppedDown{}); }); }});
   }
 
   std::function<void(rendezvous::ReleasedPeer)> copies_hook() {
@@ -214,8 +226,18 @@ class EtcdLink : public Coordination {
     if (end_.outcome) end_.set_deadline();
     elect(rendezvous::HolderDisconnected{failure.gone, std::max(client_->heard_at(), server_->led_at())});
     if (end_.outcome || !client_) return;
-    hooks_.on_unreachable(trouble_.empty() ? failure.why : "etcd: " + trouble_, false, Clock::now());
+    hooks_.on_unreachable(unreachable(failure.why), false, Clock::now());
   }
+
+  // The same text for each of the coordinator's addresses.
+  std::string unreachable(const std::string& why) const {
+    if (!trouble_.empty()) return no_answer();
+    const rendezvous::EtcdHolder* named = election_.missed();
+    if (!named) return why;
+    return named->name + ", which etcd names, cannot be reached; its lease ends within " +
+           std::to_string(rendezvous::kEtcdKeyLease.count()) + " s of its death";
+  }
+  std::string no_answer() const { return "etcd does not answer (" + trouble_ + ")"; }
 
   // Another node may know the coordinator though etcd is out of reach.
   void on_elsewhere(const rendezvous::Elsewhere& referral) {
@@ -224,7 +246,7 @@ class EtcdLink : public Coordination {
   }
 
   void elect(const rendezvous::EtcdEvent& event) {
-    if (left_) return;
+    if (left_ && !election_.leads()) return;
     for (const rendezvous::EtcdAction& action : election_.on(event, Clock::now()))
       std::visit([this](const auto& a) { carry_out(a); }, action);
     outside_->contact = election_.contact();
@@ -255,7 +277,12 @@ class EtcdLink : public Coordination {
   void carry_out(const rendezvous::StoreRecord& action) {
     job_.store(action, answer_to<rendezvous::StoreAnswered>(rendezvous::EtcdRequest::store));
   }
-  void carry_out(const rendezvous::ReleaseKey& action) { job_.release(action); }
+  void carry_out(const rendezvous::ReleaseKey& action) {
+    left_ ? let_keys_go({action.fence, action.holder}) : job_.release(action);
+  }
+  void let_keys_go(const rendezvous::LastAct& act) {
+    job_.end(act, kEndLimit, [this] { keys_let_go_ = true; });
+  }
   void carry_out(const rendezvous::RecordStored& action) { server_->record_stored(action.id); }
 
   void carry_out(const rendezvous::LeadJob& action) {
@@ -279,7 +306,7 @@ class EtcdLink : public Coordination {
 
   void schedule_election() {
     const auto due = election_.next_deadline();
-    if (!due || left_) return void(election_timer_.cancel());
+    if (!due || (left_ && !election_.leads())) return void(election_timer_.cancel());
     const bool stuck = client_ && client_->stuck();  // then it does not stand for election
     election_timer_.expires_at(stuck ? Clock::now() + kStuckTick : *due);
     election_timer_.async_wait([this, stuck](const asio::error_code& error) {
@@ -297,7 +324,7 @@ class EtcdLink : public Coordination {
     if (!troubled_since_) troubled_since_ = now;
     if (!answered_ && lasting)
       return hooks_.on_message(rendezvous::EndJob{{rendezvous::Verdict::refused, 0, "etcd: " + why, {}}, false});
-    if (!connected()) return hooks_.on_unreachable("etcd: " + why, false, now);
+    if (!connected()) return hooks_.on_unreachable(no_answer(), false, now);
     if (!election_.leads() || told_ || now - *troubled_since_ < kToldAfter) return;
     told_ = true;
     hooks_.log("etcd does not take the job's record (" + why +

@@ -40,7 +40,7 @@ Coordinator::Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t
     : policy_(policy),
       ledger_(policy.restarts, now, jitter_seed, succession.record.ledger, succession.record_age),
       excluded_(policy.exclusion),
-      clock_(succession.record.ledger.account, now - succession.record_age),
+      clock_(succession.record.ledger.account, succession.round_ran ? now - succession.record_age : now),
       self_(self),
       term_(succession.term),
       now_(now),
@@ -52,7 +52,7 @@ Coordinator::Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t
       state_(Gathering{now, now}) {
   const Round& record = succession.record;
   if (record.resized) take_range(*record.resized);
-  if (record.number > 0) clock_.round_formed(record.number, now - succession.record_age);
+  if (record.number > 0) clock_.round_formed(record.number, succession.round_ran ? now - succession.record_age : now);
   clock_.round_ended(RoundEnd::failure, now);
   excluded_.restore(record.ledger.excluded, succession.record_age, now);
   for (const RoundNode& node : record.nodes) {

@@ -348,6 +348,7 @@ struct Succession {
   std::optional<Outcome> over = {};  // our agent knows the job's end: only the others have to be notified
   // Once one of the record's nodes has come, the workers of the others are dead after so long; empty: as above.
   std::optional<Duration> after_member = {};
+  bool round_ran = true;  // until now, as far as anybody knows: its time counts
 };
 
 class Coordinator {

@@ -103,7 +103,11 @@ class CoordinatorServer::Impl {
   void end_silent(TimePoint now);
   const Coordinator* coordinator() const { return orders_.coordinator(); }  // null: we do not lead
   Duration quorum_age() { return liveness_.quorum_age(*coordinator(), Clock::now()); }
-  void hand_over() { stop_leading(coordinator()->term()); }
+  void hand_over() { step_down(coordinator()->term()); }
+  void step_down(int term) {
+    stop_leading(term);
+    if (options_.on_stepped_down) options_.on_stepped_down();
+  }
   void update_presence();
 
   Options options_;
@@ -156,7 +160,7 @@ void CoordinatorServer::Impl::on_internal_error(const std::exception& error) {
     std::abort();
   }
   options_.log("this node no longer coordinates the job, after " + what + ". Please report this.");
-  stop_leading(coordinator() ? coordinator()->term() : referral_.term());
+  step_down(coordinator() ? coordinator()->term() : referral_.term());
   callers_.end_all();
   check_leases();  // its timer may be what failed
 }
@@ -223,7 +227,7 @@ void CoordinatorServer::Impl::on_hello(CallerId id, const Hello& message) {
     orders_.dispatch(JobElsewhere{link.peer().instance, message.record.round});
     return link.send(encode(ToAgent(referral_.referral_for(link))));
   }
-  if (knows_more) stop_leading(message.record.term);
+  if (knows_more) step_down(message.record.term);
   if (!coordinator()) return link.send(encode(referral_.answer(link)));
   admit(callers_.take(id), message);
 }

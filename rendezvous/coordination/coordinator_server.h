@@ -50,6 +50,7 @@ class CoordinatorServer {
     // by what that place has answered, from any thread.
     std::function<void(const Round&, const Outcome*)> on_record = {};
     std::function<TimePoint()> outside_contact = {};
+    std::function<void()> on_stepped_down = {};  // it has stopped leading by itself
   };
   // All handlers are called from our thread.
   explicit CoordinatorServer(Options options);

@@ -45,13 +45,6 @@ std::string ledger_text(const LedgerRecord& record, WallClock::time_point now) {
   return json_text(writer.take(), {.indent = 2}) + "\n";
 }
 
-void grow_older(LedgerRecord& record, Duration by) {
-  const Duration age = std::min<Duration>(by, kLimitWindowMax);
-  for (Charge& charge : record.charges) charge.age = std::min<Duration>(charge.age + age, kLimitWindowMax);
-  std::erase_if(record.excluded, [&](const ExcludedHost& host) { return host.left <= age; });
-  for (ExcludedHost& host : record.excluded) host.left -= age;
-}
-
 std::variant<LedgerRecord, InvalidLedger> read_ledger(std::string_view text, WallClock::time_point now) {
   const wire::Json json = parse_json(text);
   if (json.is_discarded()) return InvalidLedger{"it is not JSON"};
@@ -62,7 +55,10 @@ std::variant<LedgerRecord, InvalidLedger> read_ledger(std::string_view text, Wal
   } catch (const BadMessage& bad) {
     return InvalidLedger{bad.what()};
   }
-  grow_older(file.ledger, age_of(file.written_s, now));
+  const Duration age = age_of(file.written_s, now);
+  for (Charge& charge : file.ledger.charges) charge.age = std::min<Duration>(charge.age + age, kLimitWindowMax);
+  std::erase_if(file.ledger.excluded, [&](const ExcludedHost& host) { return host.left <= age; });
+  for (ExcludedHost& host : file.ledger.excluded) host.left -= age;
   return file.ledger;
 }
 

@@ -13,9 +13,6 @@ using WallClock = std::chrono::system_clock;  // a start may be on another machi
 
 std::string ledger_text(const LedgerRecord& record, WallClock::time_point now);
 
-// Its charges are as much older, and its exclusions last as much shorter.
-void grow_older(LedgerRecord& record, Duration by);
-
 struct InvalidLedger {
   std::string why;
 };

@@ -19,8 +19,8 @@ std::vector<EtcdAction> operator+(std::vector<EtcdAction> first, std::vector<Etc
 
 }  // namespace
 
-EtcdElection::EtcdElection(NodeId self, std::uint64_t seed, const EtcdTiming& timing)
-    : self_(self), random_(seed ^ self), timing_(timing) {}
+EtcdElection::EtcdElection(NodeId self, std::uint64_t seed, const EtcdTiming& timing, std::string host)
+    : self_(self), host_(std::move(host)), random_(seed ^ self), timing_(timing) {}
 
 std::vector<EtcdAction> EtcdElection::on(const EtcdEvent& event, TimePoint now) {
   if (over_) return {};
@@ -153,21 +153,21 @@ std::vector<EtcdAction> EtcdElection::handle(const HolderConnected& event, TimeP
   looks_since_.reset();
   has_looked_ = false;
   record_is_old_ = true;
-  if (leads_ && event.coordinator == self_) reached_ourselves_ = true;
   return decide(now);
 }
 
 std::vector<EtcdAction> EtcdElection::handle(const HolderDisconnected& event, TimePoint now) {
   heard_at_ = std::max(heard_at_, event.heard_at);
-  if (leads_ && !reached_ourselves_) return {};  // an attempt before that
-  if (leads_) {
-    connected_to_ = 0;
-    return stop_leading(now);
-  }
-  if (event.gone && last_ != 0 && last_ == going_to_) gone_ = last_;
+  if (leads_) return {};  // an attempt before that, or to ourselves
+  const bool known_there = (last_ != 0 && last_ == going_to_) || is_of_this_host();
+  if (event.gone && known_there) gone_ = going_to_;
   if (std::exchange(connected_to_, 0) != 0) next_ = now + timing_.read_every;
   if (looks_since_) has_looked_ = true;
   return decide(now);
+}
+
+std::vector<EtcdAction> EtcdElection::handle(const SteppedDown&, TimePoint now) {
+  return leads_ ? stop_leading(now) : Actions{};
 }
 
 std::vector<EtcdAction> EtcdElection::handle(const RoundSeen& event, TimePoint) {
@@ -262,12 +262,12 @@ std::vector<EtcdAction> EtcdElection::claim(int term, TimePoint now) {
   asked_ = EtcdRequest::claim;
   claimed_at_ = now;
   replaces_ = keys_.holder_revision != 0;
-  return {ClaimKey{keys_.holder_revision, keys_.record_revision, {.node = self_, .term = term}, next_record(term)}};
+  return {ClaimKey{
+      keys_.holder_revision, keys_.record_revision, {.node = self_, .term = term, .host = host_}, next_record(term)}};
 }
 
 std::vector<EtcdAction> EtcdElection::lead(TimePoint now) {
   leads_ = true;
-  reached_ourselves_ = false;
   fence_ = keys_.holder_revision;
   term_ = keys_.holder->term;
   contact_ = claimed_at_;
@@ -280,6 +280,7 @@ std::vector<EtcdAction> EtcdElection::lead(TimePoint now) {
   stored_ = record.round.id();
   const bool member = is_member();
   LeadJob out{{term_, record.round, workers_until(member, now), record.age}, record.term <= 1};
+  out.from.round_ran = member;
   if (awaits_members()) out.from.after_member = kEtcdWorkersLimit;
   if (out.from.record.nodes.empty()) out.from.record.coordinator = self_;  // nobody was lost
   return Actions{out} + decide(now);
@@ -327,6 +328,11 @@ bool EtcdElection::is_ours() const {
 
 bool EtcdElection::may_be_taken() const {
   return !keys_.holder || keys_.holder->released || keys_.holder->node == gone_ || keys_.holder_revision == released_;
+}
+
+// Then a closed port there is surely its own.
+bool EtcdElection::is_of_this_host() const {
+  return keys_.holder && keys_.holder->node == going_to_ && !host_.empty() && keys_.holder->host == host_;
 }
 
 bool EtcdElection::is_member() const { return keys_.record && keys_.record->round.find(self_); }

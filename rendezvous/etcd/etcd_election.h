@@ -68,6 +68,7 @@ struct HolderDisconnected {  // an attempt has failed, or the connection
   bool gone = false;         // the process that we were connected to is dead
   TimePoint heard_at = {};   // when any coordinator was last heard from
 };
+struct SteppedDown {};  // the coordinator here has stopped by itself
 // From the coordinator that we follow.
 struct RoundSeen {  // this node is in it, or is told of it
   RecordId id;
@@ -80,7 +81,7 @@ struct RecordChanged {
 };
 struct EtcdTick {};  // next_deadline() has come
 using EtcdEvent = std::variant<KeysRead, HolderSeen, ClaimAnswered, RenewalAnswered, StoreAnswered, RequestFailed,
-                               HolderConnected, HolderDisconnected, RoundSeen, RecordChanged, EtcdTick>;
+                               HolderConnected, HolderDisconnected, SteppedDown, RoundSeen, RecordChanged, EtcdTick>;
 
 struct ReadKeys {};
 // Puts both keys if they have these revisions; the coordinator's gets a lease of kEtcdKeyLease.
@@ -141,7 +142,8 @@ struct EtcdTiming {
 
 class EtcdElection {
  public:
-  explicit EtcdElection(NodeId self, std::uint64_t seed = 0, const EtcdTiming& timing = {});
+  // `host`: EtcdHolder::host of this agent; empty: not known.
+  explicit EtcdElection(NodeId self, std::uint64_t seed = 0, const EtcdTiming& timing = {}, std::string host = {});
   std::vector<EtcdAction> on(const EtcdEvent& event, TimePoint now);
   // When EtcdTick is due. It is due at once after construction.
   std::optional<TimePoint> next_deadline() const;
@@ -150,6 +152,8 @@ class EtcdElection {
   // When the coordinator here has surely held the key; only while it leads.
   TimePoint contact() const { return contact_; }
   LastAct last_act() const;  // only while it leads
+  // etcd names a coordinator that cannot be reached: null: it does not.
+  const EtcdHolder* missed() const { return keys_.holder && connected_to_ == 0 ? &*keys_.holder : nullptr; }
 
  private:
   using Actions = std::vector<EtcdAction>;
@@ -161,6 +165,7 @@ class EtcdElection {
   Actions handle(const RequestFailed& event, TimePoint now);
   Actions handle(const HolderConnected& event, TimePoint now);
   Actions handle(const HolderDisconnected& event, TimePoint now);
+  Actions handle(const SteppedDown& event, TimePoint now);
   Actions handle(const RoundSeen& event, TimePoint now);
   Actions handle(const RecordChanged& event, TimePoint now);
   Actions handle(const EtcdTick& event, TimePoint now);
@@ -176,9 +181,10 @@ class EtcdElection {
   Actions stop_leading(TimePoint now);
   EtcdRecord next_record(int term) const;
   TimePoint workers_until(bool member, TimePoint now) const;
-  bool is_ours() const;       // the holder is this agent, by a claim that still counts
-  bool may_be_taken() const;  // the coordinator's key
-  bool is_member() const;     // of the record's round
+  bool is_ours() const;          // the holder is this agent, by a claim that still counts
+  bool may_be_taken() const;     // the coordinator's key
+  bool is_of_this_host() const;  // the holder that we look for
+  bool is_member() const;        // of the record's round
   bool awaits_members() const;
   Duration turn();  // by rank, so that few of many read the record
   Duration turn_by_record();
@@ -186,6 +192,7 @@ class EtcdElection {
   Duration random_part_of(Duration most);
 
   const NodeId self_;
+  const std::string host_;
   std::uint64_t random_;
   const EtcdTiming timing_;
   EtcdKeys keys_;
@@ -209,7 +216,7 @@ class EtcdElection {
   RecordId newest_;  // that this node has seen; round 0: none
   int group_rank_ = -1;
   // As coordinator.
-  bool leads_ = false, reached_ourselves_ = false;
+  bool leads_ = false;
   std::int64_t fence_ = 0, released_ = 0;  // revisions of the coordinator's key
   int term_ = 0;
   TimePoint contact_ = {};

@@ -26,6 +26,7 @@ void fields(auto& a, wire::Is<HolderValue> auto& m) {
   a("name", m.holder.name);
   a("places", m.holder.places);
   a("term", m.holder.term);
+  a.unless_default("host", m.holder.host);
   a.unless_default("released", m.holder.released);
 }
 
@@ -75,7 +76,7 @@ Value value_of(std::string_view text) {
 std::string encode(const EtcdHolder& holder) { return text_of(HolderValue{.holder = holder}); }
 
 std::string encode(const EtcdRecord& record, WallClock::time_point now) {
-  return text_of(RecordValue{.written_ms = milliseconds_of(now), .record = record});
+  return text_of(RecordValue{.written_ms = milliseconds_of(now - record.age), .record = record});
 }
 
 EtcdHolder decode_holder(std::string_view text) { return value_of<HolderValue>(text).holder; }
@@ -83,7 +84,6 @@ EtcdHolder decode_holder(std::string_view text) { return value_of<HolderValue>(t
 EtcdRecord decode_record(std::string_view text, WallClock::time_point now) {
   auto value = value_of<RecordValue>(text);
   value.record.age = age_of(value, now);
-  grow_older(value.record.round.ledger, value.record.age);
   return value.record;
 }
 

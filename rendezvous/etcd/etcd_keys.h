@@ -20,6 +20,7 @@ struct EtcdHolder {
   std::string name = {};                    // its host name, for people
   std::vector<ControlAddress> places = {};  // where its agent listens: tried in turn
   int term = 0;
+  std::string host = {};  // the machine and its network: who is there knows that it is dead if its port is closed
   bool released = false;  // it coordinates no more: the key may be taken at once
 
   friend bool operator==(const EtcdHolder&, const EtcdHolder&) = default;
@@ -28,7 +29,7 @@ struct EtcdHolder {
 struct EtcdRecord {
   int term = 0;       // of the last coordinator
   Round round;        // the last one that was formed; number 0: none. Without nodes: no worker of it may live
-  Duration age = {};  // since it was written, when it was read
+  Duration age = {};  // since it was new, when it was read
   std::optional<Outcome> over = {};  // the job has ended so
 };
 
