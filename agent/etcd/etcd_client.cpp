@@ -14,11 +14,12 @@ using std::chrono::seconds;
 constexpr milliseconds kTryFirst{500};
 constexpr seconds kTryMost{10};
 constexpr int kQuick = 4;                // an answer may take as many times the last one's time
-constexpr seconds kRequestLimit{4};      // at least a whole try
-constexpr milliseconds kPauseFirst{50};  // after a failure at every member; then doubled
+constexpr seconds kRequestLimit{4};      // or a whole try
+constexpr milliseconds kPauseFirst{50};  // doubled after each failure at every member
 constexpr seconds kPauseMost{1};
 constexpr seconds kKeepFor{30};
 constexpr std::size_t kKeptMost = 2;
+constexpr int kHttpOk = 200;
 
 // Clients begin with different members.
 std::size_t any_of(std::size_t count) {
@@ -30,20 +31,17 @@ std::size_t any_of(std::size_t count) {
 }  // namespace
 
 struct EtcdClient::Call {
-  Call(asio::io_context& io, EtcdRequest asked, TimePoint limit, Done answered)
-      : request(std::move(asked)), until(limit), done(std::move(answered)), timer(io) {}
-
-  const EtcdRequest request;
-  const TimePoint until;
+  EtcdRequest request;
+  TimePoint until;  // all tries; of a watch: its first line
   Done done;
+  asio::steady_timer timer;
   std::function<void(const EtcdAnswer&)> line = {};  // of a watch
-  std::string input = {};
+  std::string input = {}, why = {};
   std::size_t member = 0, failures = 0;
   std::set<std::size_t> lasting = {};  // members whose last failure cannot mend
-  std::string why = {};
-  TimePoint sent_at = {};
-  asio::steady_timer timer;
-  std::unique_ptr<EtcdConnection> connection = {};
+  Duration pause = kPauseFirst;
+  TimePoint sent_at = {}, try_until = {};
+  std::unique_ptr<HttpClient> http = {};
 };
 
 EtcdClient::EtcdClient(asio::io_context& io, std::shared_ptr<const EtcdAccess> access)
@@ -54,78 +52,63 @@ EtcdClient::EtcdClient(asio::io_context& io, std::shared_ptr<const EtcdAccess> a
       try_limit_(kTryFirst),
       kept_until_(io) {}
 
-EtcdClient::~EtcdClient() = default;
+bool EtcdClient::watches_well() const { return watch_ && watch_->member == member_; }
 
-Duration EtcdClient::usual_limit() const { return std::max<Duration>(kRequestLimit, try_limit_); }
-
-void EtcdClient::request(EtcdRequest request, Duration within, Done done) {
-  const auto call = std::make_shared<Call>(io_, std::move(request), Clock::now() + within, std::move(done));
+void EtcdClient::request(EtcdRequest request, std::optional<Duration> within, Done done) {
+  const Duration limit = within.value_or(std::max<Duration>(kRequestLimit, try_limit_));
+  const CallPtr call(new Call{std::move(request), Clock::now() + limit, std::move(done), asio::steady_timer(io_)});
   calls_.insert(call);
   begin(call);
 }
 
 void EtcdClient::watch(EtcdRequest request, std::function<void(const EtcdAnswer&)> line, Done ended) {
-  stop_watch();
-  watch_ = std::make_shared<Call>(io_, std::move(request), Clock::now() + try_limit_, std::move(ended));
-  watch_->line = std::move(line);
+  const TimePoint until = Clock::now() + try_limit_;
+  watch_.reset(new Call{std::move(request), until, std::move(ended), asio::steady_timer(io_), std::move(line)});
   begin(watch_);
 }
 
-void EtcdClient::stop_watch() { watch_.reset(); }
-bool EtcdClient::watches_well() const { return watch_ && watch_->member == member_; }
-
-// `then` is called unless the call has ended by then.
-void EtcdClient::wait(const CallPtr& call, Duration time, std::function<void()> then) {
-  call->timer.expires_after(time);
-  call->timer.async_wait([still = std::weak_ptr(call), then = std::move(then)](const std::error_code& error) {
-    if (!error && !still.expired()) then();
-  });
-}
-
 void EtcdClient::begin(const CallPtr& call) {
-  const Duration limit = std::min(try_limit_, call->until - Clock::now());
   call->member = member_;
-  call->connection = call->line ? new_connection(member_) : connection();
-  wait(call, limit, [this, limit, still = std::weak_ptr(call)] {
-    if (limit >= try_limit_) try_limit_ = std::min<Duration>(2 * try_limit_, kTryMost);
-    fail(still.lock(), {.why = "it has not answered in time"});
-  });
+  call->try_until = std::min(Clock::now() + try_limit_, call->until);
+  call->http = call->line ? std::make_unique<HttpClient>(io_, names_) : connection();
   send(call);
 }
 
-// Handlers of a connection are called while it lives, and its call with it.
+// An HttpClient calls its handlers while it lives, and its call with it.
 void EtcdClient::send(const CallPtr& call) {
   const bool logs_in = !access_->user.empty() && token_.empty() && !has_no_users_;
-  const EtcdRequest request = logs_in ? log_in(access_->user, access_->password) : call->request;
+  EtcdRequest request = logs_in ? log_in(access_->user, access_->password) : call->request;
+  HttpPost post{.url = access_->members[call->member], .json = std::move(request.json), .keep = true};
+  post.url.target = request.path;
+  if (post.url.https) post.tls = https_client(post.url.host, access_->authority, access_->certificate, access_->key);
+  if (!logs_in && !token_.empty()) post.headers = {{"Authorization", token_}};
   const std::weak_ptr<Call> still = call;
-  EtcdConnection::Piece piece;
-  if (call->line && !logs_in) piece = [this, still](const std::string& bytes) { take_piece(still.lock(), bytes); };
+  if (call->line && !logs_in) post.piece = [this, still](const std::string& piece) { take_piece(still.lock(), piece); };
   call->sent_at = Clock::now();
-  call->connection->post(
-      request.path, token_.empty() || logs_in ? HttpHeaders{} : HttpHeaders{{"Authorization", token_}}, request.json,
-      [this, still, logs_in](const MemberAnswer& got) { take(still.lock(), logs_in, got); }, std::move(piece));
+  call->http->post(std::move(post), call->try_until - call->sent_at,
+                   [this, still, logs_in](const PostResult& got) { take(still.lock(), logs_in, got); });
 }
 
-void EtcdClient::take(const CallPtr& call, bool logging_in, const MemberAnswer& got) {
-  if (got.stale) {
-    call->connection = new_connection(call->member);
-    return send(call);
+void EtcdClient::take(const CallPtr& call, bool logging_in, const PostResult& got) {
+  if (got.status == 0) {
+    const TimePoint now = Clock::now();
+    if (now >= call->try_until && now - call->sent_at >= try_limit_)
+      try_limit_ = std::min<Duration>(2 * try_limit_, kTryMost);
+    return fail(call, {.why = got.why, .lasting = got.tls_failed});
   }
-  if (got.status == 0) return fail(call, {.why = got.why, .lasting = got.lasting});
   auto read = read_etcd_answer(got.status, got.body);
   if (const auto* refusal = std::get_if<EtcdRefusal>(&read)) return take_refusal(call, logging_in, *refusal);
   if (call->line && !logging_in) return fail(call, {.why = "it has ended the watch"});
   auto& answer = std::get<EtcdAnswer>(read);
-  if (logging_in && answer.token.empty()) return fail(call, {.why = "it gives no token", .lasting = true});
   if (logging_in) {
+    if (answer.token.empty()) return fail(call, {.why = "it gives no token", .lasting = true});
     token_ = answer.token;
     return send(call);
   }
   try_limit_ = std::clamp<Duration>(kQuick * (Clock::now() - call->sent_at), kTryFirst, kTryMost);
-  local_address_ = call->connection->local_address();
-  const TimePoint sent_at = call->sent_at;
-  keep(std::move(call->connection));
-  finish(call, {.answer = std::move(answer), .sent_at = sent_at});
+  local_address_ = call->http->local_address();
+  keep(std::move(call->http));
+  finish(call, {.answer = std::move(answer), .sent_at = call->sent_at});
 }
 
 void EtcdClient::take_refusal(const CallPtr& call, bool logging_in, const EtcdRefusal& refusal) {
@@ -137,21 +120,18 @@ void EtcdClient::take_refusal(const CallPtr& call, bool logging_in, const EtcdRe
   if (!refusal.final || call->line) return fail(call, refusal);
   EtcdResult result{.refusal = refusal};
   result.refusal.why = host_field(access_->members[call->member]) + ": " + refusal.why;
-  keep(std::move(call->connection));
+  keep(std::move(call->http));
   finish(call, result);
 }
 
 // Of a watch: each line is an answer.
 void EtcdClient::take_piece(const CallPtr& call, const std::string& piece) {
-  constexpr int kOk = 200;
-  call->timer.cancel();
+  const std::weak_ptr alive(alive_);
   call->input += piece;
   for (std::size_t end = 0; (end = call->input.find('\n')) != std::string::npos;) {
-    const auto read = read_etcd_answer(kOk, std::string_view(call->input).substr(0, end));
+    const auto read = read_etcd_answer(kHttpOk, std::string_view(call->input).substr(0, end));
     call->input.erase(0, end + 1);
     if (const auto* refusal = std::get_if<EtcdRefusal>(&read)) return take_refusal(call, false, *refusal);
-    local_address_ = call->connection->local_address();
-    const std::weak_ptr alive(alive_);
     call->line(std::get<EtcdAnswer>(read));
     if (alive.expired() || watch_ != call) return;
   }
@@ -160,22 +140,23 @@ void EtcdClient::take_piece(const CallPtr& call, const std::string& piece) {
 
 void EtcdClient::fail(const CallPtr& call, const EtcdRefusal& refusal) {
   const std::size_t members = access_->members.size();
-  if (call->member == member_) member_ = (member_ + 1) % members;
   const TimePoint now = Clock::now();
-  if (now < call->until || call->why.empty())
+  if (call->member == member_) member_ = (member_ + 1) % members;
+  if (now < call->until || call->why.empty())  // the last try may have been cut short
     call->why = host_field(access_->members[call->member]) + ": " + refusal.why;
   refusal.lasting ? void(call->lasting.insert(call->member)) : void(call->lasting.erase(call->member));
-  const std::size_t rounds = ++call->failures / members;
-  const bool between = call->failures % members != 0;
-  const Duration pause = between
-                             ? Duration::zero()
-                             : std::min<Duration>(kPauseFirst * (1 << std::min<std::size_t>(rounds, 6)), kPauseMost);
+  const bool all_failed = ++call->failures % members == 0;
+  if (all_failed) call->pause = std::min<Duration>(2 * call->pause, kPauseMost);
+  const Duration pause = all_failed ? call->pause : Duration::zero();
   EtcdResult failed{.refusal = refusal};
   failed.refusal.why = call->why;
   failed.refusal.lasting = call->line ? refusal.lasting : call->lasting.size() == members;
   if (call->line || failed.refusal.lasting || now + pause >= call->until) return finish(call, failed);
-  call->connection.reset();
-  wait(call, pause, [this, still = std::weak_ptr(call)] { begin(still.lock()); });
+  call->http.reset();
+  call->timer.expires_after(pause);
+  call->timer.async_wait([this, still = std::weak_ptr(call)](const std::error_code& error) {
+    if (const CallPtr waiting = still.lock(); waiting && !error) begin(waiting);
+  });
 }
 
 void EtcdClient::finish(CallPtr call, const EtcdResult& result) {
@@ -186,24 +167,19 @@ void EtcdClient::finish(CallPtr call, const EtcdResult& result) {
   done(result);
 }
 
-std::unique_ptr<EtcdConnection> EtcdClient::new_connection(std::size_t member) {
-  const HttpUrl& url = access_->members[member];
-  OpenTls tls;
-  if (url.https) tls = https_client(url.host, access_->authority, access_->certificate, access_->key);
-  return std::make_unique<EtcdConnection>(io_, names_, url, std::move(tls));
-}
-
-std::unique_ptr<EtcdConnection> EtcdClient::connection() {
-  const auto found = std::find_if(kept_.begin(), kept_.end(),
-                                  [&](const auto& kept) { return kept->member() == access_->members[member_]; });
-  if (found == kept_.end()) return new_connection(member_);
+std::unique_ptr<HttpClient> EtcdClient::connection() {
+  const HttpUrl& to = access_->members[member_];
+  const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const auto& kept) {
+    return kept->url().host == to.host && kept->url().port == to.port;
+  });
+  if (found == kept_.end()) return std::make_unique<HttpClient>(io_, names_);
   auto out = std::move(*found);
   kept_.erase(found);
   return out;
 }
 
-void EtcdClient::keep(std::unique_ptr<EtcdConnection> connection) {
-  if (!connection->keeps()) return;
+void EtcdClient::keep(std::unique_ptr<HttpClient> connection) {
+  if (!connection->keeps_connection()) return;
   if (kept_.size() == kKeptMost) kept_.erase(kept_.begin());
   kept_.push_back(std::move(connection));
   kept_until_.expires_after(kKeepFor);

@@ -18,8 +18,8 @@
 #include <asio/steady_timer.hpp>
 
 #include "agent/etcd/etcd_access.h"
-#include "agent/etcd/etcd_connection.h"
 #include "agent/etcd/etcd_messages.h"
+#include "agent/http/http_client.h"
 #include "rendezvous/base/time.h"
 
 namespace ddprun::agent {
@@ -34,16 +34,15 @@ class EtcdClient {
  public:
   using Done = std::function<void(const EtcdResult&)>;
   EtcdClient(asio::io_context& io, std::shared_ptr<const EtcdAccess> access);
-  ~EtcdClient();
   EtcdClient(const EtcdClient&) = delete;
   EtcdClient& operator=(const EtcdClient&) = delete;
 
-  void request(EtcdRequest request, Done done) { this->request(std::move(request), usual_limit(), std::move(done)); }
-  void request(EtcdRequest request, Duration within, Done done);
+  // `within` empty: the usual limit.
+  void request(EtcdRequest request, std::optional<Duration> within, Done done);
   // A request whose answer has no end: one try, and `line` for each part. `ended` with what has ended it. There is one
   // at a time: another call, or stop_watch(), ends it without a word.
   void watch(EtcdRequest request, std::function<void(const EtcdAnswer&)> line, Done ended);
-  void stop_watch();
+  void stop_watch() { watch_.reset(); }
   // There is one, at the member that has answered last.
   bool watches_well() const;
 
@@ -53,18 +52,15 @@ class EtcdClient {
  private:
   struct Call;
   using CallPtr = std::shared_ptr<Call>;
-  Duration usual_limit() const;
   void begin(const CallPtr& call);
   void send(const CallPtr& call);
-  void take(const CallPtr& call, bool logging_in, const MemberAnswer& got);
+  void take(const CallPtr& call, bool logging_in, const PostResult& got);
   void take_refusal(const CallPtr& call, bool logging_in, const EtcdRefusal& refusal);
   void take_piece(const CallPtr& call, const std::string& piece);
   void fail(const CallPtr& call, const EtcdRefusal& refusal);
   void finish(CallPtr call, const EtcdResult& result);
-  void wait(const CallPtr& call, Duration time, std::function<void()> then);
-  std::unique_ptr<EtcdConnection> connection();
-  std::unique_ptr<EtcdConnection> new_connection(std::size_t member);
-  void keep(std::unique_ptr<EtcdConnection> connection);
+  std::unique_ptr<HttpClient> connection();
+  void keep(std::unique_ptr<HttpClient> connection);
 
   asio::io_context& io_;
   const std::shared_ptr<const EtcdAccess> access_;
@@ -75,7 +71,7 @@ class EtcdClient {
   bool has_no_users_ = false;  // etcd
   std::set<CallPtr> calls_;
   CallPtr watch_;
-  std::vector<std::unique_ptr<EtcdConnection>> kept_;
+  std::vector<std::unique_ptr<HttpClient>> kept_;
   asio::steady_timer kept_until_;
   std::shared_ptr<const int> alive_ = std::make_shared<int>();  // expired for what comes after our destruction
 };

@@ -102,7 +102,7 @@ std::optional<EtcdKeys> EtcdJob::take_keys(const EtcdAnswer& answer) {
 }
 
 void EtcdJob::read(const Done<KeysRead>& done) {
-  client_.request(transaction({.read = {keys_.holder, keys_.record}}), [this, done](const EtcdResult& result) {
+  client_.request(transaction({.read = {keys_.holder, keys_.record}}), {}, [this, done](const EtcdResult& result) {
     if (!take(result)) return done({});
     const auto keys = take_keys(*result.answer);
     if (!keys) return done({});
@@ -127,7 +127,7 @@ void EtcdJob::put_claim(const ClaimKey& claim, std::int64_t record_lease, const 
         .puts = {{keys_.holder, encode(claim.holder), lease},
                  {keys_.record, encode(claim.record, WallClock::now()), record_lease}},
         .read_else = {keys_.holder, keys_.record}};
-    client_.request(transaction(put), [this, claim, lease, record_lease, done](const EtcdResult& result) {
+    client_.request(transaction(put), {}, [this, claim, lease, record_lease, done](const EtcdResult& result) {
       done(take_claim(claim, lease, record_lease, result));
     });
   });
@@ -151,7 +151,7 @@ std::optional<ClaimAnswered> EtcdJob::take_claim(const ClaimKey& claim, std::int
     auto keys = take_keys(*result.answer);
     if (!keys) return {};
     out = {holder_lease_ == lease, std::move(*keys)};
-    if (record_lease_ != record_lease) client_.request(revoke_lease(record_lease), [](const EtcdResult&) {});
+    if (record_lease_ != record_lease) client_.request(revoke_lease(record_lease), {}, [](const EtcdResult&) {});
   }
   revoke_leases_but(holder_lease_);
   return out;
@@ -166,7 +166,7 @@ void EtcdJob::renew(std::int64_t fence, const Done<RenewalAnswered>& done) {
     });
   if (record_lease_ && now - record_lease_kept_ > std::min<Duration>(kKeepEvery, access_->keep / 3))
     keep_record_lease([](bool) {});
-  client_.request(keep_lease(holder_lease_), [this, fence, done](const EtcdResult& result) {
+  client_.request(keep_lease(holder_lease_), {}, [this, fence, done](const EtcdResult& result) {
     if (!take(result)) return done({});
     if (result.answer->lasts == 0) return done(RenewalAnswered{.sent_at = result.sent_at});
     read_fence(fence, result.sent_at, done);
@@ -175,7 +175,7 @@ void EtcdJob::renew(std::int64_t fence, const Done<RenewalAnswered>& done) {
 
 void EtcdJob::read_fence(std::int64_t fence, TimePoint sent_at, const Done<RenewalAnswered>& done) {
   const EtcdTransaction compare{.compares = {{keys_.holder, fence}}};
-  client_.request(transaction(compare), [this, sent_at, done](const EtcdResult& result) {
+  client_.request(transaction(compare), {}, [this, sent_at, done](const EtcdResult& result) {
     if (!take(result)) return done({});
     done(RenewalAnswered{sent_at, result.answer->succeeded});
   });
@@ -193,7 +193,7 @@ void EtcdJob::put_record(RecordWrite write, const Done<StoreAnswered>& done) {
   const EtcdTransaction put{.compares = {{keys_.holder, write.fence}, {keys_.record, record_revision_}},
                             .puts = {{keys_.record, write.value, write.lease}},
                             .read_else = {keys_.holder, keys_.record}};
-  client_.request(transaction(put), [this, write = std::move(write), done](const EtcdResult& result) {
+  client_.request(transaction(put), {}, [this, write = std::move(write), done](const EtcdResult& result) {
     if (take(result)) return take_stored(write, *result.answer, done);
     if (result.refusal.no_lease) record_lease_ = 0;
     done({});
@@ -219,7 +219,7 @@ void EtcdJob::release(const ReleaseKey& release) {
   holder.released = true;
   const EtcdTransaction put{.compares = {{keys_.holder, release.fence}},
                             .puts = {{keys_.holder, encode(holder), holder_lease_}}};
-  client_.request(transaction(put), [this](const EtcdResult& result) { take(result); });
+  client_.request(transaction(put), {}, [this](const EtcdResult& result) { take(result); });
 }
 
 void EtcdJob::end(const LastAct& act, Duration within, std::function<void()> done) {
@@ -254,7 +254,7 @@ void EtcdJob::with_record_lease(const EtcdRecord& record, const LeaseDone& done)
 
 void EtcdJob::keep_record_lease(const std::function<void(bool)>& done) {
   const TimePoint before = std::exchange(record_lease_kept_, Clock::now());
-  client_.request(keep_lease(record_lease_), [this, before, done, lease = record_lease_](const EtcdResult& result) {
+  client_.request(keep_lease(record_lease_), {}, [this, before, done, lease = record_lease_](const EtcdResult& result) {
     const bool kept = take(result) && lease == record_lease_ && result.answer->lasts == access_->keep.count();
     if (!kept && lease == record_lease_) record_lease_kept_ = before;
     done(kept);
@@ -263,7 +263,7 @@ void EtcdJob::keep_record_lease(const std::function<void(bool)>& done) {
 
 void EtcdJob::grant(std::chrono::seconds lasts, const LeaseDone& done) {
   const std::int64_t lease = new_lease();
-  client_.request(grant_lease(lease, lasts), [this, lease, done](const EtcdResult& result) {
+  client_.request(grant_lease(lease, lasts), {}, [this, lease, done](const EtcdResult& result) {
     done(result.refusal.lease_exists || take(result) ? lease : 0);
   });
 }
@@ -273,7 +273,7 @@ void EtcdJob::revoke_leases_but(std::int64_t held) {
     if (lease == held)
       leases_.push_back(lease);
     else
-      client_.request(revoke_lease(lease), [](const EtcdResult&) {});
+      client_.request(revoke_lease(lease), {}, [](const EtcdResult&) {});
   }
 }
 
@@ -306,7 +306,7 @@ void EtcdJob::take_line(const EtcdAnswer& line) {
 // What the watch has missed, as etcd has compacted it.
 void EtcdJob::read_holder() {
   client_.stop_watch();
-  client_.request(transaction({.read = {keys_.holder}}), [this](const EtcdResult& result) {
+  client_.request(transaction({.read = {keys_.holder}}), {}, [this](const EtcdResult& result) {
     if (!take(result)) return watch_again(kWatchPauseMost);
     watch_from(result.answer->revision + 1);
     tell_holder(*result.answer, result.answer->revision);

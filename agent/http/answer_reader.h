@@ -17,8 +17,7 @@ class AnswerReader {
   void end();
 
   ParsedAnswer::State state() const { return state_; }
-  const std::string& complaint() const { return head_.complaint; }  // if it is bad: contains nothing of the answer
-  int status() const { return head_.status; }                       // 0: not here yet
+  const ParsedAnswer& head() const { return head_; }  // status 0: not here yet; if the answer is bad, with a complaint
   bool has_begun() const { return head_.status != 0 || !input_.empty(); }
   // Another request may follow on the connection.
   bool keeps_connection() const { return state_ == ParsedAnswer::complete && input_.empty() && !head_.closes; }

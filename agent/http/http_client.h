@@ -1,8 +1,8 @@
 // Sends one JSON text at a time to an HTTP server, over http or https, and takes the status of its answer.
 //
-// A connection for each: no redirects, no proxies. One limit of time covers all, from the look-up of the name to the
-// answer. For the thread of its io_context; handlers are never called inside a function of ours, nor after stop() or
-// our destruction.
+// A connection for each, unless it is to be kept; no redirects, no proxies. One limit of time covers all, from the
+// look-up of the name to the answer. For the thread of its io_context; handlers are never called inside a function of
+// ours, nor after stop() or our destruction; they may destroy us.
 #pragma once
 #include <array>
 #include <chrono>
@@ -14,7 +14,7 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "agent/http/http_answer.h"
+#include "agent/http/answer_reader.h"
 #include "agent/http/http_stream.h"
 #include "agent/http/http_url.h"
 #include "rendezvous/base/time.h"
@@ -27,12 +27,18 @@ struct HttpPost {
   HttpHeaders headers = {};
   std::string json = {};
   OpenTls tls = {};  // for https
+  // The connection, for the next post to the same place; and the answer's body is read.
+  bool keep = false;
+  // Gets the body if the status is 200, as it comes, instead of the result; the limit ends with the first of it.
+  std::function<void(const std::string&)> piece = {};
 };
 
 struct PostResult {
   int status = 0;  // 0: no answer
   std::optional<std::chrono::seconds> retry_after = {};
-  std::string why = {};  // if there is no answer: "it does not answer", "its certificate is refused: ..."
+  std::string why = {};     // if there is no answer: "it does not answer", "its certificate is refused: ..."
+  bool tls_failed = false;  // then
+  std::string body = {};    // if the connection was to be kept
 
   bool taken() const { return status >= 200 && status <= 299; }
 };
@@ -40,7 +46,8 @@ struct PostResult {
 class HttpClient {
  public:
   using Done = std::function<void(const PostResult&)>;
-  explicit HttpClient(asio::io_context& io);
+  // `names` empty: its own.
+  explicit HttpClient(asio::io_context& io, std::shared_ptr<rendezvous::Resolver> names = {});
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
@@ -49,12 +56,16 @@ class HttpClient {
   void post(HttpPost post, Duration within, Done done);
   void stop();
   bool is_busy() const { return static_cast<bool>(done_); }
+  bool keeps_connection() const { return keeps_; }
+  const HttpUrl& url() const { return post_.url; }                     // of the last post
+  const std::string& local_address() const { return local_address_; }  // of the last connection
 
  private:
   void connected(asio::ip::tcp::socket socket);
   void send();
   void receive();
-  void take(std::size_t count);
+  void take(const std::error_code& error, std::size_t count);
+  void end_post();
   void fail(const std::error_code& error, const char* what);
   void finish(const PostResult& result);
   template <class Function>
@@ -64,8 +75,10 @@ class HttpClient {
   asio::steady_timer limit_;
   std::shared_ptr<HttpStream> stream_;
   HttpPost post_;
-  std::string output_, received_;
-  std::array<char, 4096> chunk_{};
+  std::string output_, body_, local_address_;
+  AnswerReader reader_;
+  bool keeps_ = false, used_ = false;  // the connection, and it was kept before
+  std::array<char, 16 << 10> chunk_{};
   Done done_;
   std::shared_ptr<const int> running_;  // expired for handlers of an older post
 };

@@ -490,7 +490,7 @@ TEST_CASE("by TLS, both sides show a certificate", "[etcd]") {
   CHECK(refused([&](EtcdAccess& to) { to.authority = to.certificate; }).starts_with(at + "its certificate is refused"));
   CHECK(refused([&](EtcdAccess& to) { to.key->text = "nothing"; }).find("key") != std::string::npos);
   CHECK(refused([&](EtcdAccess& to) { to.members[0].https = false; }) ==
-        "not lasting: " + at + "it has closed the connection (does it want https?)");
+        "not lasting: " + at + "it closed the connection without an answer");
 }
 
 TEST_CASE("what is no etcd is told, and what may mend is not given up", "[etcd]") {
@@ -526,7 +526,7 @@ TEST_CASE("what is no etcd is told, and what may mend is not given up", "[etcd]"
   CHECK(told("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n") ==
         std::pair<std::string, bool>("it answers 503 Service Unavailable", false));
   CHECK(told("SSH-2.0-x\r\n") == std::pair<std::string, bool>("its answer is not one of HTTP/1.1", false));
-  CHECK(told("").first == "it has closed the connection (does it want https?)");
+  CHECK(told("").first == "it closed the connection without an answer");
   CHECK(told("HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n") ==
         std::pair<std::string, bool>("its answer is too large", false));
 }
