@@ -145,8 +145,8 @@ std::optional<ClaimAnswered> EtcdJob::take_claim(const ClaimKey& claim, std::int
     const std::int64_t revision = result.answer->revision;
     out.keys = {revision, claim.holder, revision, claim.record, revision};
     holder_lease_ = lease;
-    holder_seen_at_ = record_revision_ = revision;
-    record_lease_ = record_lease;
+    holder_seen_at_ = revision;
+    record_written(revision, record_lease);
   } else {
     auto keys = take_keys(*result.answer);
     if (!keys) return {};
@@ -164,8 +164,7 @@ void EtcdJob::renew(std::int64_t fence, const Done<RenewalAnswered>& done) {
     return asio::post(io_, [done, now, alive = std::weak_ptr(alive_)] {
       if (!alive.expired()) done(RenewalAnswered{.sent_at = now});
     });
-  if (record_lease_ && now - record_lease_kept_ > std::min<Duration>(kKeepEvery, access_->keep / 3))
-    keep_record_lease([](bool) {});
+  keep_record_lease(now);
   client_.request(keep_lease(holder_lease_), {}, [this, fence, done](const EtcdResult& result) {
     if (!take(result)) return done({});
     if (result.answer->lasts == 0) return done(RenewalAnswered{.sent_at = result.sent_at});
@@ -202,7 +201,7 @@ void EtcdJob::put_record(RecordWrite write, const Done<StoreAnswered>& done) {
 
 void EtcdJob::take_stored(RecordWrite write, const EtcdAnswer& answer, const Done<StoreAnswered>& done) {
   if (answer.succeeded) {
-    record_revision_ = answer.revision;
+    record_written(answer.revision, write.lease);
     return done(StoreAnswered{true, answer.revision});
   }
   const auto keys = take_keys(answer);
@@ -222,43 +221,51 @@ void EtcdJob::release(const ReleaseKey& release) {
   client_.request(transaction(put), {}, [this](const EtcdResult& result) { take(result); });
 }
 
+// Nothing is watched any more: its timer has the limit.
 void EtcdJob::end(const LastAct& act, Duration within, std::function<void()> done) {
+  client_.stop_watch();
+  const auto finish = [once = std::make_shared<std::function<void()>>(std::move(done))](const auto&...) {
+    if (*once) std::exchange(*once, {})();
+  };
+  watch_timer_.expires_after(within);
+  watch_timer_.async_wait([finish, alive = std::weak_ptr(alive_)](const std::error_code& error) {
+    if (!error && !alive.expired()) finish();
+  });
+  EtcdTransaction last{.compares = {{keys_.holder, act.fence}}};
   if (!act.record) {
-    const EtcdTransaction put{.compares = {{keys_.holder, act.fence}},
-                              .puts = {{keys_.holder, encode(act.holder), holder_lease_}}};
-    return client_.request(transaction(put), within, [done = std::move(done)](const EtcdResult&) { done(); });
+    last.puts = {{keys_.holder, encode(act.holder), holder_lease_}};
+    return client_.request(transaction(last), within, finish);
   }
-  const TimePoint until = Clock::now() + within;
-  with_record_lease(*act.record, [this, act, until, done = std::move(done)](std::int64_t lease) {
-    const EtcdTransaction last{.compares = {{keys_.holder, act.fence}},
-                               .puts = {{keys_.record, encode(*act.record, WallClock::now()), lease}},
-                               .erased = {keys_.holder}};
-    client_.request(transaction(last), std::max(until - Clock::now(), Duration::zero()),
-                    [done](const EtcdResult&) { done(); });
+  with_record_lease(*act.record, [this, act, last, within, finish](std::int64_t lease) mutable {
+    last.puts = {{keys_.record, encode(*act.record, WallClock::now()), lease}};
+    last.erased = {keys_.holder};
+    client_.request(transaction(last), within, finish);
   });
 }
 
 // A lease that is to be kept is `keep` long: another one, such as that of a job that had ended, is replaced.
 void EtcdJob::with_record_lease(const EtcdRecord& record, const LeaseDone& done) {
   if (record.over && ended_for_good(record.over->verdict)) return grant(kEndedLease, done);
-  const auto grant_long = [this, done] {
-    grant(access_->keep, [this, done](std::int64_t lease) {
-      record_lease_ = lease;
-      record_lease_kept_ = Clock::now();
-      done(lease);
-    });
-  };
-  if (!record_lease_) return grant_long();
-  keep_record_lease([this, done, grant_long](bool kept) { kept ? done(record_lease_) : grant_long(); });
+  if (!record_lease_) return grant(access_->keep, done);
+  client_.request(keep_lease(record_lease_), {}, [this, done, lease = record_lease_](const EtcdResult& result) {
+    if (!take(result)) return done(0);
+    result.answer->lasts == access_->keep.count() ? done(lease) : grant(access_->keep, done);
+  });
 }
 
-void EtcdJob::keep_record_lease(const std::function<void(bool)>& done) {
-  const TimePoint before = std::exchange(record_lease_kept_, Clock::now());
-  client_.request(keep_lease(record_lease_), {}, [this, before, done, lease = record_lease_](const EtcdResult& result) {
-    const bool kept = take(result) && lease == record_lease_ && result.answer->lasts == access_->keep.count();
-    if (!kept && lease == record_lease_) record_lease_kept_ = before;
-    done(kept);
+// While nothing is written.
+void EtcdJob::keep_record_lease(TimePoint now) {
+  if (!record_lease_ || now - record_lease_kept_ < std::min<Duration>(kKeepEvery, access_->keep / 3)) return;
+  record_lease_kept_ = now;
+  client_.request(keep_lease(record_lease_), {}, [this](const EtcdResult& result) {
+    if (!take(result)) record_lease_kept_ = {};
   });
+}
+
+void EtcdJob::record_written(std::int64_t revision, std::int64_t lease) {
+  record_revision_ = revision;
+  record_lease_ = lease;
+  record_lease_kept_ = Clock::now();
 }
 
 void EtcdJob::grant(std::chrono::seconds lasts, const LeaseDone& done) {

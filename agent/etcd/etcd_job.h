@@ -71,7 +71,8 @@ class EtcdJob {
   void put_record(RecordWrite write, const Done<rendezvous::StoreAnswered>& done);
   void take_stored(RecordWrite write, const EtcdAnswer& answer, const Done<rendezvous::StoreAnswered>& done);
   void with_record_lease(const rendezvous::EtcdRecord& record, const LeaseDone& done);
-  void keep_record_lease(const std::function<void(bool kept)>& done);
+  void keep_record_lease(TimePoint now);
+  void record_written(std::int64_t revision, std::int64_t lease);
   void grant(std::chrono::seconds lasts, const LeaseDone& done);
   void revoke_leases_but(std::int64_t held);
   void watch_from(std::int64_t revision);
@@ -88,7 +89,7 @@ class EtcdJob {
   std::vector<std::int64_t> leases_;                    // that we have granted for the coordinator's key
   std::int64_t holder_lease_ = 0, holder_seen_at_ = 0;  // of that key, and etcd's revision then
   std::int64_t record_revision_ = 0;
-  std::int64_t record_lease_ = 0;  // of the record as we have seen it last, or the long one that we have granted
+  std::int64_t record_lease_ = 0;  // of the record as we have seen it last
   TimePoint record_lease_kept_ = {};
   std::int64_t watch_from_ = 0;  // revision
   Duration watch_pause_ = {};
