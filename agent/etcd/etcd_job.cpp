@@ -237,6 +237,7 @@ void EtcdJob::end(const LastAct& act, Duration within, std::function<void()> don
     return client_.request(transaction(last), within, finish);
   }
   with_record_lease(*act.record, [this, act, last, within, finish](std::int64_t lease) mutable {
+    if (!lease) return finish();
     last.puts = {{keys_.record, encode(*act.record, WallClock::now()), lease}};
     last.erased = {keys_.holder};
     client_.request(transaction(last), within, finish);

@@ -385,6 +385,12 @@ TEST_CASE("what was given up and is carried out later overwrites nothing", "[etc
   CHECK(other.read()->keys.record->round.number == 2);
   CHECK(agent.store(fence, record_of(3))->stored);
   CHECK(other.read()->keys.record->round.number == 3);
+
+  etcd.kill(0, SIGSTOP);
+  const TimePoint begun = Clock::now();
+  CHECK(agent.ends(fence, 300ms));
+  CHECK(Clock::now() - begun < 3s);
+  etcd.kill(0, SIGCONT);
 }
 
 TEST_CASE("one paused member of three delays a request by a moment", "[etcd]") {
