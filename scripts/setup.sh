@@ -33,12 +33,12 @@ END
 build_packages=(g++ clang cmake ninja-build ccache git ca-certificates python3-venv libcli11-dev libasio-dev libspdlog-dev
   nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev libssl-dev libpcre2-dev
   libdw-dev)  # optional: without it ddprun takes no native stacks of workers
-test_packages=(catch2 chromium chromium-driver fonts-dejavu-core iproute2 libclang-rt-dev librsvg2-bin lld mariadb-server-core munge openssh-client openssh-server openssl
+test_packages=(catch2 chromium chromium-driver etcd-client etcd-server fonts-dejavu-core iproute2 libclang-rt-dev librsvg2-bin lld mariadb-server-core munge openssh-client openssh-server openssl
   prometheus rsync slurm-client
   slurmctld slurmd slurmdbd tmux util-linux valgrind)
 package_packages=(debhelper debootstrap dpkg-dev lintian man-db)
 zig_packages=(dpkg-dev m4)  # with make, patch and perl: libraries are built from Debian's sources
-services=(munge prometheus slurmctld slurmd slurmdbd openssh-server:ssh)  # of these packages; the tests start their own
+services=(etcd-server:etcd munge prometheus slurmctld slurmd slurmdbd openssh-server:ssh)  # of these packages; the tests start their own
 bench_packages=(elfutils gdb hyperfine iproute2 openmpi-bin util-linux)
 venv_gib=6  # 4.6 for the environment, the rest while pip unpacks
 

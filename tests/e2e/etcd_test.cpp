@@ -580,3 +580,20 @@ TEST_CASE("jobs are listed by their keys", "[etcd]") {
   CHECK(jobs[1].run_id == "team/two");
   CHECK(jobs[1].keys.holder == holder_named("x"));
 }
+
+TEST_CASE("scripts/etcd.sh starts a cluster, ends and starts one member, and leaves no process behind", "[etcd]") {
+  if (!has_etcd()) return;
+  const TempFolder folder;
+  const std::string script = source_folder() + "/scripts/etcd.sh", at = (folder / "c").string();
+  const Ended ended =
+      run({"bash", "-ec",
+           "members=$(" + script + " start " + at + "); echo $members; export ETCDCTL_API=3\n" +
+               "etcdctl --endpoints $members put a b; " + script + " stop " + at + " 2\n" +
+               "etcdctl --endpoints $members get a; " + script + " start " + at + " 2; " + script + " pause " + at +
+               " 1\n" + "etcdctl --endpoints $members endpoint health || true; " + script + " stop " + at},
+          kEtcdTestLimit);
+  REQUIRE(ended == exited(0));
+  CHECK(std::regex_search(ended.out, std::regex("^(127.0.0.1:[0-9]+,?){3}\nOK\na\nb\n")));
+  CHECK(ended.err.find("is unhealthy") != std::string::npos);
+  CHECK(run({"pgrep", "-f", at + "/m[123]"}, kEtcdTestLimit).code == 1);
+}
