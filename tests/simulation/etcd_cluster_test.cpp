@@ -1,0 +1,69 @@
+#include "tests/simulation/etcd_cluster.h"
+
+#include "tests/support/sanitized.h"
+#include "tests/support/soak.h"
+#include "tests/support/test.h"
+
+namespace {
+
+// What is wrong; empty: nothing.
+std::string etcd_failure_of(const EtcdClusterOptions& options) {
+  EtcdCluster cluster(options);
+  try {
+    cluster.run();
+    cluster.check_end();
+  } catch (const std::logic_error& error) {
+    return cluster.transcript() + error.what();
+  }
+  return "";
+}
+
+void expect_no_etcd_failure(const EtcdClusterOptions& options) {
+  const std::string transcript = etcd_failure_of(options);
+  if (transcript.empty()) return;
+  std::fprintf(stderr, "seed %llu:\n%s\n", static_cast<unsigned long long>(options.seed), transcript.c_str());
+  FAIL("seed " << options.seed);
+}
+
+EtcdClusterOptions etcd_faults(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto up_to = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most + 1)); };
+  EtcdClusterOptions options{.agents = 1 + up_to(6), .seed = seed};
+  options.nodes_min = 1 + up_to((options.agents - 1) / 2);
+  options.joins = up_to(3);
+  options.nodes_max = options.agents + options.joins;
+  options.kills = up_to(4);
+  options.pauses = up_to(3);
+  options.leaves = up_to(2);
+  options.cuts = up_to(3);
+  options.etcd_cuts = up_to(4);
+  options.both_cuts = up_to(3);
+  options.outages = up_to(2);
+  options.slow_phases = up_to(2);
+  options.leader_changes = up_to(2);
+  options.kill_at_end = 0.3;
+  return options;
+}
+
+// Etcd alone is in trouble.
+EtcdClusterOptions etcd_alone(std::uint64_t seed) {
+  EtcdClusterOptions options = etcd_faults(seed);
+  options.kills = options.pauses = options.leaves = options.cuts = options.both_cuts = 0;
+  options.kill_at_end = 0;
+  options.etcd_cuts = 6;
+  options.outages = 4;
+  options.slow_phases = 3;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("one round runs at a time while jobs on etcd lose nodes, coordinators and etcd", "[etcd-cluster]") {
+  Series("simulation on etcd: 1 to 7 agents, clocks twice as fast, everything fails: invariants hold", 20, 10'000)
+      .run([](std::uint64_t seed) { expect_no_etcd_failure(etcd_faults(seed)); });
+}
+
+TEST_CASE("no worker is ended for etcd's sake", "[etcd-cluster]") {
+  Series("simulation on etcd: etcd is down, cut off and slow: no worker ends, no coordinator changes", 20, 10'000)
+      .run([](std::uint64_t seed) { expect_no_etcd_failure(etcd_alone(seed)); });
+}
