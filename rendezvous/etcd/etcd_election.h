@@ -129,7 +129,7 @@ struct LastAct {
 };
 
 struct EtcdTiming {
-  Duration renew_every = kLease / 3;
+  Duration renew_every = Duration(kLease) / 3;
   Duration retry_first = std::chrono::milliseconds(250), retry_most = std::chrono::seconds(2);
   Duration read_every = std::chrono::seconds(3);   // without a coordinator, as a watch may be silent
   Duration store_every = std::chrono::seconds(1);  // of the same round's record

@@ -12,8 +12,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kHeartbeatEvery = kLease / 4, kLeaseCheckEvery = kLease / 10, kPauseLeast = 50ms, kPauseLongest = 1s,
-                   kAttemptLimit = 5s, kExitLimit = 30s, kRequestLimit = 4s, kSlowRequestLimit = 10s;
+constexpr Duration kHeartbeatEvery = Duration(kLease) / 4, kLeaseCheckEvery = Duration(kLease) / 10, kPauseLeast = 50ms,
+                   kPauseLongest = 1s, kAttemptLimit = 5s, kExitLimit = 30s, kRequestLimit = 4s,
+                   kSlowRequestLimit = 10s;
 constexpr Duration kSettles = 60s;      // after trouble: until rounds run as before
 constexpr Duration kWorkersGoOn = 30s;  // after the last fault
 constexpr Duration kEndWithin = 600s;   // after that
