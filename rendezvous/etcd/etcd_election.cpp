@@ -27,13 +27,15 @@ std::vector<EtcdAction> EtcdElection::on(const EtcdEvent& event, TimePoint now) 
   return std::visit([&](const auto& e) { return handle(e, now); }, event);
 }
 
+// Only what decide() does then: a deadline that has passed and changes nothing would be due for ever.
 std::optional<TimePoint> EtcdElection::next_deadline() const {
   if (over_) return {};
   std::optional<TimePoint> out;
   const auto consider = [&](TimePoint when) { out = out ? std::min(*out, when) : when; };
   if (!asked_ && (leads_ || !known_ || connected_to_ == 0)) consider(next_);
-  if (leads_ && to_store_ && !storing_) consider(store_at_);
-  if (!asked_ && turn_at_) consider(*turn_at_);
+  if (leads_ && known_ && to_store_ && !storing_) consider(store_at_);
+  if (leads_ || !known_ || asked_) return out;
+  if (turn_at_) consider(*turn_at_);
   if (looks_since_ && !has_looked_) consider(*looks_since_ + timing_.look);
   return out;
 }
@@ -211,15 +213,18 @@ std::vector<EtcdAction> EtcdElection::decide_as_coordinator(TimePoint now) {
 std::vector<EtcdAction> EtcdElection::find_coordinator(TimePoint now) {
   if (!may_be_taken()) {
     turn_at_.reset();
+    looks_since_.reset();
+    has_looked_ = false;
     const EtcdHolder& holder = *keys_.holder;
     const bool replaced = connected_to_ != holder.node && holder.term > followed_term_;
     if ((connected_to_ == 0 || replaced) && going_to_ != holder.node && !is_ours())
       return follow(holder.places, holder.node);
   } else if (connected_to_ == 0 && record_is_old_) {
     if (!turn_at_) turn_at_ = now + turn();
-    if (asked_ || now < *turn_at_) return {};
-    next_ = now;
-    turn_at_.reset();
+    if (!asked_ && now >= *turn_at_) {
+      next_ = now;
+      turn_at_.reset();
+    }
   } else if (connected_to_ == 0) {
     if (awaits_members() && !looks_since_) {
       looks_since_ = now;
@@ -227,10 +232,9 @@ std::vector<EtcdAction> EtcdElection::find_coordinator(TimePoint now) {
       const RoundNode* coordinator = round.find(round.coordinator);
       return follow({coordinator ? coordinator->control : round.nodes.front().control}, round.coordinator);
     }
-    if (awaits_members() && !has_looked_ && now < *looks_since_ + timing_.look) return {};
-    has_looked_ = true;
-    if (!turn_at_) turn_at_ = now + turn_by_record();
-    if (!asked_ && now >= *turn_at_) return claim((keys_.record ? keys_.record->term : 0) + 1, now);
+    has_looked_ = has_looked_ || !looks_since_ || now >= *looks_since_ + timing_.look;
+    if (has_looked_ && !turn_at_) turn_at_ = now + turn_by_record();
+    if (has_looked_ && !asked_ && now >= *turn_at_) return claim((keys_.record ? keys_.record->term : 0) + 1, now);
   }
   if (asked_ || connected_to_ != 0 || now < next_) return {};
   asked_ = EtcdRequest::read;
