@@ -31,6 +31,7 @@ struct EtcdClusterOptions {
   std::uint64_t seed = 0;
   double failure = 0.3;     // chance that a worker fails in a round
   int period_ms = 240'000;  // of all faults, from the start; workers end well half a minute later
+  double clock_error = 2;   // between the fastest clock and the slowest one
   // Numbers of each fault.
   int kills = 0;        // of agents; another one is started soon
   double silent = 0.3;  // chance that a killed agent's host goes silent, too
@@ -93,8 +94,8 @@ class EtcdCluster {
     TimePoint paused_since = {}, paused_until = {};          // by the simulation's clock
     std::deque<std::function<void()>> to_do = {}, due = {};  // messages and timers, while it is paused
     std::optional<Outcome> end = {}, finished_with = {};
-    bool all_notified = false;
-    TimePoint leave_deadline = TimePoint::max();
+    bool all_notified = false, let_go = false;  // let_go: the keys
+    TimePoint leave_deadline = TimePoint::max(), lets_go_until = {};
     // Its connection to the coordinator.
     Network::LinkId link = 0;
     int attempt = 0, turn = 0, referrals = 0;
@@ -134,6 +135,7 @@ class EtcdCluster {
   void schedule_faults();
   void schedule_fault(int times, void (EtcdCluster::*fault)(NodeId));
   void trouble(Duration lasts);
+  bool is_troubled() const;
   void kill(NodeId id);
   void die(NodeId id, bool silent);
   void pause(NodeId id);
@@ -207,6 +209,7 @@ class EtcdCluster {
   void end_worker(NodeId id, const RecordId& round, int local_rank, const ExitStatus& status);
   void finish(NodeId id, const Outcome& outcome);
   void leave_when_notified(NodeId id, TimePoint at_last);
+  void let_keys_go(NodeId id, const LastAct& act, int tries);
   void exit_when_left(NodeId id, TimePoint at_last);
   bool is_excused(NodeId id);
   void check_start(NodeId id, const RecordId& round);
@@ -219,8 +222,8 @@ class EtcdCluster {
   TimePoint trouble_until_;  // of other kinds than etcd's
   std::set<RecordId> started_;
   std::map<RecordId, NodeId> failing_;
-  int errors_ = 0;  // in the ledger
   bool lost_data_ = false, all_died_ = false;
+  bool keys_stay_ = false;      // the last coordinator did not reach etcd when it left
   std::optional<Outcome> end_;  // that was decided first
   std::string transcript_;
 };

@@ -50,6 +50,7 @@ EtcdClusterOptions etcd_alone(std::uint64_t seed) {
   EtcdClusterOptions options = etcd_faults(seed);
   options.kills = options.pauses = options.leaves = options.cuts = options.both_cuts = 0;
   options.kill_at_end = 0;
+  options.clock_error = 1.1;
   options.etcd_cuts = 6;
   options.outages = 4;
   options.slow_phases = 3;
@@ -66,4 +67,9 @@ TEST_CASE("one round runs at a time while jobs on etcd lose nodes, coordinators 
 TEST_CASE("no worker is ended for etcd's sake", "[etcd-cluster]") {
   Series("simulation on etcd: etcd is down, cut off and slow: no worker ends, no coordinator changes", 20, 10'000)
       .run([](std::uint64_t seed) { expect_no_etcd_failure(etcd_alone(seed)); });
+}
+
+TEST_CASE("etcd one seed", "[.one]") {
+  const char* kind = std::getenv("KIND");
+  expect_no_etcd_failure(kind ? etcd_alone(first_seed()) : etcd_faults(first_seed()));
 }

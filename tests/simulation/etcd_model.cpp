@@ -108,6 +108,8 @@ void EtcdModel::put_record(const EtcdRecord& record, int call) {
   const auto& before = record_.value;
   if (before && before->term > record.term) throw std::logic_error("broken: terms only grow");
   if (before && before->round.number > record.round.number) throw std::logic_error("broken: rounds' numbers only grow");
+  if (before && !before->over && before->round.ledger.counts.errors > record.round.ledger.counts.errors)
+    throw std::logic_error("broken: the ledger is kept");
   if (!holder_.value || holder_.value->released || holder_.value->term != record.term)
     throw std::logic_error("broken: only the coordinator that holds the key writes the record");
   const bool for_good = record.over && record.over->verdict == Verdict::success;
