@@ -228,6 +228,7 @@ std::vector<EtcdAction> EtcdElection::find_coordinator(TimePoint now) {
   } else if (connected_to_ == 0) {
     if (awaits_members() && !looks_since_) {
       looks_since_ = now;
+      turn_at_.reset();
       const Round& round = keys_.record->round;
       const RoundNode* coordinator = round.find(round.coordinator);
       return follow({coordinator ? coordinator->control : round.nodes.front().control}, round.coordinator);

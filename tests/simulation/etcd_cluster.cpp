@@ -966,12 +966,7 @@ void EtcdCluster::leave_when_notified(NodeId id, TimePoint at_last) {
 void EtcdCluster::let_keys_go(NodeId id, const LastAct& act, int tries) {
   if (tries == 0 || node(id).let_go) return;
   trip<bool>(
-      id,
-      [this, act] {
-        etcd_.leave(act);
-        return true;
-      },
-      [this, id](bool) { node(id).let_go = true; });
+      id, [this, act] { return etcd_.leave(act); }, [this, id](bool done) { node(id).let_go |= done; });
   after(id, kLetGoEvery, [this, id, act, tries] { let_keys_go(id, act, tries - 1); });
 }
 

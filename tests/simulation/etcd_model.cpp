@@ -135,11 +135,11 @@ void EtcdModel::release(const ReleaseKey& release) {
   if (holder_.revision != 0 && holds(release.fence)) put_holder(release.holder, holder_.lease);
 }
 
-void EtcdModel::leave(const LastAct& act) {
-  if (holder_.revision == 0 || !holds(act.fence)) return;
-  if (!act.record) return put_holder(act.holder, holder_.lease);
-  put_record(*act.record, 0);
-  put_holder({}, 0);
+bool EtcdModel::leave(const LastAct& act) {
+  if (holder_.revision == 0 || !holds(act.fence)) return false;
+  if (act.record) put_record(*act.record, 0);
+  act.record ? put_holder({}, 0) : put_holder(act.holder, holder_.lease);
+  return true;
 }
 
 void EtcdModel::watch(NodeId node, std::function<void(const EtcdKeys&)> seen) {

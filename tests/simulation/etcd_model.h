@@ -49,7 +49,7 @@ class EtcdModel {
   ClaimAnswered claim(const ClaimKey& claim, std::int64_t lease);
   StoreAnswered store(const StoreRecord& store, int call);
   void release(const ReleaseKey& release);
-  void leave(const LastAct& act);
+  bool leave(const LastAct& act);  // false: the key is not held any more
 
   void watch(NodeId node, std::function<void(const EtcdKeys&)> seen);
   void stop_watch(NodeId node) { watches_.erase(node); }
