@@ -789,6 +789,7 @@ void EtcdCluster::execute(NodeId at, const Order& order) {
                  },
                  [&](const EndJob& o) {
                    note("the job ends: " + o.outcome.reason);
+                   last_end_ = o.outcome.verdict;
                    if (!std::exchange(end_, end_ ? end_ : o.outcome)) {
                      for (const auto& [id, link] : leadership.peers) node(id).in_last_round = true;
                      if (net_.chance(options_.kill_at_end))
@@ -981,7 +982,7 @@ void EtcdCluster::exit_when_left(NodeId id, TimePoint at_last) {
   self.leadership.reset();
   etcd_.stop_watch(id);
   keys_stay_ = self.election.leads() && !self.let_go;
-  if (!present_nodes().empty() || !end_ || end_->verdict != Verdict::success) return;
+  if (!present_nodes().empty() || last_end_ != Verdict::success) return;
   net_.after(kVanishWithin, [this] {
     const bool gone = !etcd_.has_coordinator() && !etcd_.record();
     require(gone || keys_stay_ || !present_nodes().empty(), "keys vanish after the end");
