@@ -533,10 +533,10 @@ void EtcdCluster::on_welcome(NodeId id, const Welcome& welcome) {
   on_contact(id, 0, welcome.quorum_age);
   const int attempt = self.attempt;
   schedule_heartbeat(id, attempt);
+  if (welcome.coordinator != id && self.leadership) step_down(id);
   elect(id, HolderConnected{welcome.coordinator, welcome.term});
   if (self.attempt != attempt) return;
   if (welcome.coordinator != id) {
-    stop_leading(id);
     self.elsewhere = {.term = welcome.term, .agent = id};
     self.elsewhere_at = welcome.coordinator;
   }
@@ -669,9 +669,14 @@ void EtcdCluster::stop_leading(NodeId id) {
   for (const auto& [peer, link] : peers) send(id, peer, link, self.elsewhere);
 }
 
+void EtcdCluster::step_down(NodeId id) {
+  stop_leading(id);
+  elect(id, SteppedDown{});
+}
+
 void EtcdCluster::on_hello(NodeId at, NodeId id, Network::LinkId link, const RecordId& record) {
   Node& host = node(at);
-  if (host.leadership && record > host.leadership->newest) stop_leading(at);
+  if (host.leadership && record > host.leadership->newest) step_down(at);
   if (!host.leadership && host.end) return send(at, id, link, EndJob{*host.end, true});
   if (!host.leadership) return send(at, id, link, host.elsewhere);
   if (host.leadership->peers.contains(id)) lose(at, id, "it reconnected");
@@ -729,7 +734,7 @@ void EtcdCluster::check_leases(NodeId at, int serial) {
   if (!leads()) return;
   if (!host.leadership->coordinator.is_over() && quorum_age(at) > kLease) {
     note(at, "stops coordinating: neither etcd nor all nodes are in reach");
-    return stop_leading(at);
+    return step_down(at);
   }
   for (const NodeId id : host.leadership->liveness.silent(now(at)))
     if (leads()) lose(at, id, "no heartbeat for 5 s");
@@ -770,7 +775,7 @@ void EtcdCluster::begin_round(NodeId at, const Order& order) {
     return void(leadership.waits = order);
   if (std::holds_alternative<StartRound>(order)) return to_round(at, std::get<StartRound>(order));
   note(at, "hands over");
-  stop_leading(at);
+  step_down(at);
 }
 
 void EtcdCluster::execute(NodeId at, const Order& order) {

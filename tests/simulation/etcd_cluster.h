@@ -185,6 +185,7 @@ class EtcdCluster {
 
   // The coordinator's side.
   void stop_leading(NodeId id);
+  void step_down(NodeId id);  // by itself
   void on_hello(NodeId at, NodeId id, Network::LinkId link, const RecordId& record);
   void on_message(NodeId at, NodeId id, const FromAgent& message);
   void lose(NodeId at, NodeId id, const std::string& how);
