@@ -112,6 +112,8 @@ void CoordinatorClient::on_message(const std::string& bytes) {
 }
 
 void CoordinatorClient::on_message(const ToAgent& message) {
+  // Of a process that was stopped, messages may come before timers: what was ordered then is out of date.
+  if (contact_ && welcomed_ && Clock::now() >= *contact_ + lease_) return end_lease();
   std::uint64_t answered = 0;
   Duration quorum_age{};
   if (const auto* elsewhere = std::get_if<Elsewhere>(&message)) {
@@ -209,12 +211,16 @@ void CoordinatorClient::isolate_stuck_agent() {
 void CoordinatorClient::watch_lease() {
   lease_timer_.expires_at(*contact_ + lease_);
   lease_timer_.async_wait(guarded([this](const std::error_code& error) {
-    if (error) return;
-    contact_.reset();
-    spoken_ = true;
-    hooks_.on_isolated();
-    if (link_) try_again("no heartbeat was answered within the lease");
+    if (!error) end_lease();
   }));
+}
+
+void CoordinatorClient::end_lease() {
+  contact_.reset();
+  spoken_ = true;
+  lease_timer_.cancel();
+  hooks_.on_isolated();
+  if (link_) try_again("no heartbeat was answered within the lease");
 }
 
 }  // namespace ddprun::rendezvous

@@ -87,6 +87,7 @@ class CoordinatorClient {
   void schedule_heartbeat();
   void isolate_stuck_agent();
   void watch_lease();
+  void end_lease();
   template <class Function>
   auto guarded(Function function);
 
