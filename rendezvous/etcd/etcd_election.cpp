@@ -40,21 +40,22 @@ std::optional<TimePoint> EtcdElection::next_deadline() const {
   return out;
 }
 
-// An answer may be older than what the watch has seen since. If all are, etcd has lost its data.
-void EtcdElection::take(const EtcdKeys& keys) {
-  if (keys.revision < keys_.revision && ++older_ < kOlderAnswersMax) return;
+// An answer may be older than what the watch has seen since: then it is asked again. If all are, etcd has lost its data.
+bool EtcdElection::take(const EtcdKeys& keys) {
+  if (keys.revision < keys_.revision && ++older_ < kOlderAnswersMax) return false;
   older_ = 0;
   keys_ = keys;
   record_is_old_ = false;
   if (is_ours() && !keys_.record) released_ = keys_.holder_revision;  // somebody has removed the record
+  return true;
 }
 
 std::vector<EtcdAction> EtcdElection::handle(const KeysRead& event, TimePoint now) {
   asked_.reset();
   failures_ = 0;
-  next_ = now + timing_.read_every + random_part_of(timing_.read_every);
-  take(event.keys);
-  known_ = true;
+  known_ = take(event.keys);
+  next_ = known_ ? now + timing_.read_every + random_part_of(timing_.read_every) : now;
+  if (!known_) return decide(now);
   if (leads_) {
     if (is_ours() && keys_.holder->term == term_) {
       fence_ = keys_.holder_revision;  // a claim of which we did not know that it was won
@@ -63,7 +64,7 @@ std::vector<EtcdAction> EtcdElection::handle(const KeysRead& event, TimePoint no
     }
     return reclaim(now);
   }
-  if (is_ours()) return lead(now);
+  if (is_ours()) return claim(keys_.record->term + 1, now);  // won late: nobody knows how long its lease has run
   if (newest_.round > 0 && connected_to_ == 0) {
     over_ = !keys_.record || (keys_.record->over && keys_.record->term >= newest_.term);
     if (!keys_.record) return {KeysAreGone{}};
@@ -89,11 +90,12 @@ std::vector<EtcdAction> EtcdElection::handle(const HolderSeen& event, TimePoint 
 }
 
 std::vector<EtcdAction> EtcdElection::handle(const ClaimAnswered& event, TimePoint now) {
+  if (!event.won) return handle(KeysRead{event.keys}, now);
   asked_.reset();
   failures_ = 0;
-  take(event.keys);
-  known_ = true;
-  if (!event.won) return handle(KeysRead{event.keys}, now);
+  known_ = take(event.keys);
+  next_ = now;
+  if (!known_) return decide(now);
   if (!leads_) return lead(now);
   fence_ = keys_.holder_revision;
   contact_ = std::max(contact_, claimed_at_);

@@ -170,7 +170,7 @@ class EtcdElection {
   Actions handle(const RecordChanged& event, TimePoint now);
   Actions handle(const EtcdTick& event, TimePoint now);
 
-  void take(const EtcdKeys& keys);
+  bool take(const EtcdKeys& keys);
   Actions decide(TimePoint now);
   Actions decide_as_coordinator(TimePoint now);
   Actions find_coordinator(TimePoint now);
