@@ -4,18 +4,18 @@ set -euo pipefail
 
 usage() {
   cat <<'END'
-usage: scripts/etcd.sh start [FOLDER]        starts the members, or those that
-                                             do not run, waits until they
-                                             answer, and prints
-                                             127.0.0.1:P1,127.0.0.1:P2,127.0.0.1:P3
-       scripts/etcd.sh start FOLDER N        starts member N (1 to 3)
-       scripts/etcd.sh stop [FOLDER] [N]     ends them all, or one; what they
-                                             hold stays in FOLDER
-       scripts/etcd.sh pause FOLDER N        stops member N where it stands
-       scripts/etcd.sh resume FOLDER N       lets it go on
+usage: scripts/etcd.sh start [FOLDER]      starts the members, or those that do
+                                           not run, waits until they answer, and
+                                           prints their endpoints
+       scripts/etcd.sh start FOLDER N      starts member N (1 to 3)
+       scripts/etcd.sh stop [FOLDER] [N]   ends them all, or one; what they hold
+                                           stays in FOLDER
+       scripts/etcd.sh pause FOLDER N      stops member N where it stands
+       scripts/etcd.sh resume FOLDER N     lets it go on
 
 FOLDER (default: ddprun-etcd in TMPDIR or /tmp) has data, logs, ports and
-process ids. The endpoints are what --rdzv-endpoint takes:
+process ids. The endpoints, 127.0.0.1:P1,127.0.0.1:P2,127.0.0.1:P3, are what
+--rdzv-endpoint takes:
 
   ddprun --rdzv-backend=etcd --rdzv-endpoint=$(scripts/etcd.sh start) ...
 
