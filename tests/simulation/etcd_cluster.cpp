@@ -210,11 +210,11 @@ void EtcdCluster::pause(NodeId id) {
   const Duration lasts = 1ms + net_.milliseconds(net_.chance(0.5) ? kShortCutMs : kLongFaultMs);
   note(id, "is paused");
   trouble(lasts);
-  self.paused_since = net_.now();
   self.paused_until = net_.now() + lasts;
   net_.after(lasts, [this, id] {
     note(id, "goes on");
     Node& there = node(id);
+    if (now(id) >= there.lease_ends) there.excused_until = net_.now() + kKilledWithin;
     const bool due_first = net_.chance(0.5);
     for (int i = 0; i < 2; ++i)
       for (auto& queue = (i == 0) == due_first ? there.due : there.to_do; !queue.empty();) {
@@ -564,9 +564,7 @@ void EtcdCluster::watch_lease(NodeId id) {
   node(id).lease_ends = due;
   at_time(id, due, [this, id, due] {
     Node& self = node(id);
-    if (!is_present(id) || !self.contact || *self.contact + kLease != due) return;
-    isolate(id);
-    if (self.link) try_again(id, false);
+    if (is_present(id) && self.contact && *self.contact + kLease == due) isolate(id);
   });
 }
 
@@ -578,6 +576,7 @@ void EtcdCluster::isolate(NodeId id) {
     require(is_troubled(), "no worker is ended for etcd's sake");
   }
   if (options_.bug != EtcdBug::no_fence) dispatch(id, agent::Isolated{});
+  if (self.link) try_again(id, false);
 }
 
 void EtcdCluster::schedule_heartbeat(NodeId id, int attempt) {
@@ -616,6 +615,7 @@ void EtcdCluster::to_coordinator(NodeId id, const FromAgent& message) {
 
 void EtcdCluster::on_message(NodeId id, const ToAgent& message) {
   Node& self = node(id);
+  if (self.contact && now(id) >= *self.contact + kLease) return isolate(id);
   self.heard_at = now(id);
   std::visit(overloaded{
                  [&](const HeartbeatAnswer& m) { on_contact(id, m.number, m.quorum_age); },
@@ -799,7 +799,9 @@ void EtcdCluster::execute(NodeId at, const Order& order) {
                      for (const auto& [id, link] : leadership.peers) node(id).in_last_round = true;
                      if (net_.chance(options_.kill_at_end))
                        net_.after(net_.milliseconds(30), [this, at] {
-                         if (listens(at)) die(at, net_.chance(options_.silent));
+                         if (!listens(at)) return;
+                         keys_stay_ = true;
+                         die(at, net_.chance(options_.silent));
                        });
                    }
                    to_all(o);
@@ -966,6 +968,7 @@ void EtcdCluster::leave_when_notified(NodeId id, TimePoint at_last) {
   self.finished = true;
   self.lets_go_until = now(id) + kLetGoTries * kLetGoEvery;
   if (self.election.leads()) let_keys_go(id, self.election.last_act(), kLetGoTries);
+  if (self.leadership && !self.leadership->coordinator.is_over()) stop_leading(id);
   exit_when_left(id, at_last);
 }
 
@@ -986,7 +989,7 @@ void EtcdCluster::exit_when_left(NodeId id, TimePoint at_last) {
   self.exited = true;
   self.leadership.reset();
   etcd_.stop_watch(id);
-  keys_stay_ = self.election.leads() && !self.let_go;
+  keys_stay_ |= self.election.leads() && !self.let_go;
   if (!present_nodes().empty() || last_end_ != Verdict::success) return;
   net_.after(kVanishWithin, [this] {
     const bool gone = !etcd_.has_coordinator() && !etcd_.record();
@@ -995,10 +998,7 @@ void EtcdCluster::exit_when_left(NodeId id, TimePoint at_last) {
 }
 
 bool EtcdCluster::is_excused(NodeId id) {
-  const Node& self = node(id);
-  if (net_.now() >= self.paused_until + kKilledWithin || self.paused_until == TimePoint()) return false;
-  const TimePoint since = TimePoint() + self.base + scaled(self.paused_since.time_since_epoch(), self.rate);
-  return self.lease_ends >= since && now(id) >= self.lease_ends;
+  return net_.now() <= node(id).excused_until || (is_paused(id) && now(id) >= node(id).lease_ends);
 }
 
 void EtcdCluster::check_start(NodeId id, const RecordId& round) {

@@ -91,8 +91,8 @@ class EtcdCluster {
     RecordId round = {};  // of its workers
     std::set<int> running = {};
     bool alive = true, finished = false, exited = false, left = false, host_down = false, in_last_round = false;
-    TimePoint paused_since = {}, paused_until = {};          // by the simulation's clock
-    std::deque<std::function<void()>> to_do = {}, due = {};  // messages and timers, while it is paused
+    TimePoint paused_until = {}, excused_until = TimePoint::min();  // by the simulation's clock
+    std::deque<std::function<void()>> to_do = {}, due = {};         // messages and timers, while it is paused
     std::optional<Outcome> end = {}, finished_with = {};
     bool all_notified = false, let_go = false;  // let_go: the keys
     TimePoint leave_deadline = TimePoint::max(), lets_go_until = {};

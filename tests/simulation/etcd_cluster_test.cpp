@@ -77,7 +77,7 @@ TEST_CASE("a job on etcd goes on where all its nodes have died, with its ledger 
   });
 }
 
-TEST_CASE("a job survives that etcd loses all it had", "[etcd-cluster]") {
+TEST_CASE("a job survives that etcd loses all it had", "[.loss]") {
   Series("simulation on etcd: etcd loses all its data: no two rounds at once", 20, 2'000).run([](std::uint64_t seed) {
     EtcdClusterOptions options = seed % 2 ? etcd_faults(seed) : etcd_alone(seed);
     options.loses_data = true;
