@@ -32,7 +32,7 @@
 namespace ddprun::rendezvous {
 
 // After so long on any machine's clock, a node that has had no contact since then has ended its workers.
-constexpr Duration kEtcdWorkersLimit = 2 * kLease + kLeaseMargin;
+constexpr Duration kEtcdWorkersLimit = kLease + kLeaseMargin;
 // Of the coordinator's key. etcd counts in seconds.
 constexpr std::chrono::seconds kEtcdKeyLease = 2 * kLease + kLeaseMargin;
 

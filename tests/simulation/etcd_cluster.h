@@ -31,7 +31,7 @@ struct EtcdClusterOptions {
   std::uint64_t seed = 0;
   double failure = 0.3;     // chance that a worker fails in a round
   int period_ms = 240'000;  // of all faults, from the start; workers end well half a minute later
-  double clock_error = 2;   // between the fastest clock and the slowest one
+  double clock_error = 2;   // etcd's clock runs so much faster, or slower, than those of the machines
   // Numbers of each fault.
   int kills = 0;        // of agents; another one is started soon
   double silent = 0.3;  // chance that a killed agent's host goes silent, too
@@ -184,6 +184,7 @@ class EtcdCluster {
   void on_job_end(NodeId id, const EndJob& message);
 
   // The coordinator's side.
+  double rate_of_etcd(double error);
   void stop_leading(NodeId id);
   void step_down(NodeId id);  // by itself
   void on_hello(NodeId at, NodeId id, Network::LinkId link, const RecordId& record);

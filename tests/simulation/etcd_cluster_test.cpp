@@ -50,7 +50,6 @@ EtcdClusterOptions etcd_alone(std::uint64_t seed) {
   EtcdClusterOptions options = etcd_faults(seed);
   options.kills = options.pauses = options.leaves = options.cuts = options.both_cuts = 0;
   options.kill_at_end = 0;
-  options.clock_error = 1.1;
   options.etcd_cuts = 6;
   options.outages = 4;
   options.slow_phases = 3;
