@@ -20,7 +20,7 @@ constexpr Duration kWorkersGoOn = 30s;  // after the last fault
 constexpr Duration kEndWithin = 600s;   // after that
 constexpr Duration kVanishWithin = 120s, kKilledWithin = 500ms, kLetGoEvery = 500ms;
 constexpr int kLetGoTries = 6;
-constexpr double kClockErrorOfMachines = 1.15;  // kLeaseMargin is a fifth of kLease
+constexpr double kClockErrorOfMachines = 1.05;  // kLeaseMargin is for that and for ending workers
 constexpr int kShortCutMs = 20'000, kLongFaultMs = 60'000, kRestartMs = 10'000;
 constexpr int kEventsMost = 3'000'000;
 
