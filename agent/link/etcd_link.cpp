@@ -182,11 +182,8 @@ class EtcdLink : public Coordination {
   }
 
   void on_welcome(const rendezvous::Welcome& welcome) {
-    if (welcome.coordinator != node()) {
-      if (election_.leads()) elect(rendezvous::SteppedDown{});
-      server_->refer_to(welcome.term, client_->coordinator());
-    }
     elect(rendezvous::HolderConnected{welcome.coordinator, welcome.term});
+    if (welcome.coordinator != node()) server_->refer_to(welcome.term, client_->coordinator());
     end_.deadline = TimePoint::max();
     if (end_.outcome) return void(client_->send(rendezvous::JobWasOver{node(), *end_.outcome}));
     hooks_.on_connected();

@@ -40,7 +40,8 @@ std::optional<TimePoint> EtcdElection::next_deadline() const {
   return out;
 }
 
-// An answer may be older than what the watch has seen since: then it is asked again. If all are, etcd has lost its data.
+// An answer may be older than what the watch has seen since: then it is asked again. If all are, etcd has lost its
+// data.
 bool EtcdElection::take(const EtcdKeys& keys) {
   if (keys.revision < keys_.revision && ++older_ < kOlderAnswersMax) return false;
   older_ = 0;
@@ -157,6 +158,7 @@ std::vector<EtcdAction> EtcdElection::handle(const HolderConnected& event, TimeP
   looks_since_.reset();
   has_looked_ = false;
   record_is_old_ = true;
+  if (leads_ && event.coordinator != self_) return stop_leading(now);  // the link has found it before us
   return decide(now);
 }
 

@@ -537,7 +537,6 @@ void EtcdCluster::on_welcome(NodeId id, const Welcome& welcome) {
   on_contact(id, 0, welcome.quorum_age);
   const int attempt = self.attempt;
   schedule_heartbeat(id, attempt);
-  if (welcome.coordinator != id && self.leadership) step_down(id);
   elect(id, HolderConnected{welcome.coordinator, welcome.term});
   if (self.attempt != attempt) return;
   if (welcome.coordinator != id) {
