@@ -17,7 +17,7 @@ constexpr Duration kHeartbeatEvery = Duration(kLease) / 4, kLeaseCheckEvery = Du
                    kSlowRequestLimit = 10s;
 constexpr Duration kSettles = 60s;      // after trouble: until rounds run as before
 constexpr Duration kWorkersGoOn = 30s;  // after the last fault
-constexpr Duration kEndWithin = 600s;   // after that
+constexpr Duration kEndWithin = 700s;   // after that
 constexpr Duration kVanishWithin = 120s, kKilledWithin = 500ms, kLetGoEvery = 500ms;
 constexpr int kLetGoTries = 6;
 constexpr double kClockErrorOfMachines = 1.05;  // kLeaseMargin is for that and for ending workers
@@ -407,6 +407,7 @@ void EtcdCluster::carry_out(NodeId id, const LeadJob& action) {
     if (member.id != id) probe(id, serials_, member.id);
   check_leases(id, serials_);
   schedule_coordinator_tick(id);
+  self.holder = id;
   connect_to(id, id);
 }
 

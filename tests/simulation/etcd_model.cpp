@@ -79,7 +79,7 @@ std::int64_t EtcdModel::lease_of(std::int64_t fence) const {
 }
 
 void EtcdModel::expire_later(std::int64_t id) {
-  const Duration left = leases_.at(id).until - now() + net_.milliseconds(kExpiryLateMs);
+  const Duration left = leases_.at(id).until - now() + 1ms + net_.milliseconds(kExpiryLateMs);
   net_.after(Duration(static_cast<Duration::rep>(left.count() / rate_)), [this, id] {
     const auto lease = leases_.find(id);
     if (lease == leases_.end() || now() < lease->second.until || down()) return;
