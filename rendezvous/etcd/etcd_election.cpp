@@ -45,6 +45,11 @@ std::optional<TimePoint> EtcdElection::next_deadline() const {
 bool EtcdElection::take(const EtcdKeys& keys) {
   if (keys.revision < keys_.revision && ++older_ < kOlderAnswersMax) return false;
   older_ = 0;
+  const auto id_in = [](const EtcdKeys& some) { return some.record ? some.record->round.id() : RecordId(); };
+  if (id_in(keys) != id_in(keys_)) {  // of that round the coordinator is to be looked for again
+    looks_since_.reset();
+    has_looked_ = false;
+  }
   keys_ = keys;
   record_is_old_ = false;
   if (is_ours() && !keys_.record) released_ = keys_.holder_revision;  // somebody has removed the record

@@ -18,7 +18,7 @@ constexpr Duration kHeartbeatEvery = Duration(kLease) / 4, kLeaseCheckEvery = Du
 constexpr Duration kSettles = 60s;      // after trouble: until rounds run as before
 constexpr Duration kWorkersGoOn = 30s;  // after the last fault
 constexpr Duration kEndWithin = 700s;   // after that
-constexpr Duration kVanishWithin = 120s, kKilledWithin = 500ms, kLetGoEvery = 500ms;
+constexpr Duration kVanishWithin = 150s, kKilledWithin = 500ms, kLetGoEvery = 500ms;
 constexpr int kLetGoTries = 6;
 constexpr double kClockErrorOfMachines = 1.05;  // kLeaseMargin is for that and for ending workers
 constexpr int kShortCutMs = 20'000, kLongFaultMs = 60'000, kRestartMs = 10'000;
