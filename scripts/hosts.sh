@@ -14,6 +14,9 @@ usage: scripts/hosts.sh up SET N              makes host0 .. hostN-1, at most 10
                                               network; they still see each
                                               other
        scripts/hosts.sh mend SET I ...        brings hosts back
+       scripts/hosts.sh apart SET I J ...     loses what host I and each of the
+                                              others say to each other
+       scripts/hosts.sh together SET I J ...  no longer
        scripts/hosts.sh down SET              removes them all, with what still
                                               runs there
 
@@ -92,6 +95,26 @@ END
   done
 }
 
+# $1: replace or del. $2: the set. Packets between host $3 and the others go to an address that nobody has.
+lose_between() {
+  local how=$1 set=$2 from=$3 to
+  shift 3
+  for to in "$@"; do
+    lose_towards "$how" "$set" "$from" "$to"
+    lose_towards "$how" "$set" "$to" "$from"
+  done
+}
+
+lose_towards() {
+  local address
+  for address in "10.99.0.1$4" "fd99::1$4"; do
+    case $1 in
+      replace) echo "neigh replace $address lladdr 02:00:00:00:00:01 dev eth0 nud permanent" ;;
+      del) echo "neigh del $address dev eth0" ;;
+    esac
+  done | ip -n "$(namespace "$2" "$3")" -batch -
+}
+
 command=${1:-}
 set=${2:-}
 [[ $command != -h && $command != --help ]] || { usage && exit; }
@@ -112,6 +135,8 @@ case $command in
   cut) ip -n "$(namespace "$set" switch)" link set "port${1:?which host}" down ;;
   part) printf 'link set port%s master br1\n' "$@" | ip -n "$(namespace "$set" switch)" -batch - ;;
   mend) printf 'link set port%s master br0 up\n' "$@" | ip -n "$(namespace "$set" switch)" -batch - ;;
+  apart) lose_between replace "$set" "$@" ;;
+  together) lose_between del "$set" "$@" ;;
   down) remove "$set" ;;
   *) usage >&2 && exit 2 ;;
 esac

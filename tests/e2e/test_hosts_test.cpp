@@ -38,6 +38,13 @@ TEST_CASE("test hosts reach each other by names and addresses of both kinds, unt
   CHECK_FALSE(reaches(hosts, 0, "host2-v4"));
   hosts.mend({2, 3});
   CHECK(soon_reaches(hosts, 0, "host2-v4"));
+  hosts.apart(0, {1, 2});
+  for (const std::string to : {"host1-v4", "host1-v6", "host2-v4"}) CHECK_FALSE(reaches(hosts, 0, to));
+  CHECK_FALSE(reaches(hosts, 1, "host0-v4"));
+  CHECK(soon_reaches(hosts, 0, "host3-v4"));
+  CHECK(soon_reaches(hosts, 1, "host2-v4"));
+  hosts.together(0, {1, 2});
+  for (const std::string to : {"host1-v4", "host1-v6", "host2-v4"}) CHECK(soon_reaches(hosts, 0, to));
 }
 
 TEST_CASE("test hosts are gone with their owner, and those of a dead process with the next ones", "[hosts]") {

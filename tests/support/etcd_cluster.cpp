@@ -17,39 +17,56 @@ constexpr std::chrono::seconds kEtcdLimit{60};
 
 EtcdCluster::EtcdCluster(int members, const std::vector<std::string>& options, const std::string& scheme)
     : scheme_(scheme) {
-  std::vector<std::string> peers;
+  std::vector<Place> places;
+  const auto free_place = [] { return "127.0.0.1:" + std::to_string(free_port()); };
+  for (int i = 0; i < members; ++i) places.push_back({free_place(), free_place()});
+  start_all(places, options);
+}
+
+EtcdCluster::EtcdCluster(const Hosts& hosts, const std::vector<int>& on) : scheme_("http"), hosts_(&hosts), on_(on) {
+  std::vector<Place> places;
+  for (const int host : on) places.push_back({Hosts::address(host) + ":2379", Hosts::address(host) + ":2380"});
+  start_all(places, {});
+}
+
+void EtcdCluster::start_all(const std::vector<Place>& places, const std::vector<std::string>& options) {
   std::string all;
-  for (int i = 0; i < members; ++i) {
-    members_.push_back("127.0.0.1:" + std::to_string(free_port()));
-    peers.push_back("http://127.0.0.1:" + std::to_string(free_port()));
-    all += (i ? ",m" : "m") + std::to_string(i) + "=" + peers.back();
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    members_.push_back(places[i].client);
+    all += (i ? ",m" : "m") + std::to_string(i) + "=http://" + places[i].peer;
   }
-  for (int i = 0; i < members; ++i) {
-    const std::string url = scheme + "://" + members_[i], name = "m" + std::to_string(i);
-    commands_.push_back({"etcd",
-                         "--name",
-                         name,
-                         "--data-dir",
-                         folder_ / name,
-                         "--listen-client-urls",
-                         url,
-                         "--advertise-client-urls",
-                         url,
-                         "--listen-peer-urls",
-                         peers[i],
-                         "--initial-advertise-peer-urls",
-                         peers[i],
-                         "--initial-cluster",
-                         all,
-                         "--log-level",
-                         "error",
-                         "--heartbeat-interval",
-                         "50",
-                         "--election-timeout",
-                         "500"});
-    commands_.back().insert(commands_.back().end(), options.begin(), options.end());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const std::string client = scheme_ + "://" + places[i].client, peer = "http://" + places[i].peer;
+    const std::string name = "m" + std::to_string(i);
+    std::vector<std::string> command = {"etcd",
+                                        "--name",
+                                        name,
+                                        "--data-dir",
+                                        folder_ / name,
+                                        "--listen-client-urls",
+                                        client,
+                                        "--advertise-client-urls",
+                                        client,
+                                        "--listen-peer-urls",
+                                        peer,
+                                        "--initial-advertise-peer-urls",
+                                        peer,
+                                        "--initial-cluster",
+                                        all,
+                                        "--log-level",
+                                        "error",
+                                        "--heartbeat-interval",
+                                        "50",
+                                        "--election-timeout",
+                                        "500"};
+    command.insert(command.end(), options.begin(), options.end());
+    commands_.push_back(at(i, command));
     running_.push_back(std::make_unique<Command>(commands_.back()));
   }
+}
+
+std::vector<std::string> EtcdCluster::at(std::size_t member, const std::vector<std::string>& command) const {
+  return hosts_ ? hosts_->on(on_[member], command) : command;
 }
 
 void EtcdCluster::start(int member) { running_.at(member) = std::make_unique<Command>(commands_.at(member)); }
@@ -64,7 +81,7 @@ std::string EtcdCluster::ctl(std::vector<std::string> words) {
   for (const std::string& member : members_) all += (all.empty() ? "" : ",") + scheme_ + "://" + member;
   words.insert(words.begin(), ctl_options.begin(), ctl_options.end());
   words.insert(words.begin(), {"etcdctl", "--endpoints", all, "--command-timeout", "20s"});
-  const Ended ended = run(std::move(words), kEtcdLimit, {.env = {{"ETCDCTL_API", "3"}}});
+  const Ended ended = run(at(0, words), kEtcdLimit, {.env = {{"ETCDCTL_API", "3"}}});
   if (ended.code != 0) throw std::runtime_error("etcdctl: " + ended.err);
   return ended.out;
 }
@@ -74,7 +91,7 @@ int EtcdCluster::leader() {
     std::vector<std::string> words = {"etcdctl", "--endpoints", scheme_ + "://" + members_[i], "endpoint", "status"};
     words.insert(words.end(), ctl_options.begin(), ctl_options.end());
     // "127.0.0.1:2379, ID, 3.4.23, 20 kB, true, ..."
-    const Ended ended = run(words, kEtcdLimit, {.env = {{"ETCDCTL_API", "3"}}});
+    const Ended ended = run(at(i, words), kEtcdLimit, {.env = {{"ETCDCTL_API", "3"}}});
     if (ended.out.find("B, true,") != std::string::npos) return static_cast<int>(i);
   }
   return -1;

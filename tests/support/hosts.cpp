@@ -72,5 +72,11 @@ void Hosts::part(const std::vector<int>& hosts) const {
 void Hosts::mend(const std::vector<int>& hosts) const {
   script(std::vector<std::string>{"mend", set_} + numbers(hosts));
 }
+void Hosts::apart(int host, const std::vector<int>& others) const {
+  script(std::vector<std::string>{"apart", set_, std::to_string(host)} + numbers(others));
+}
+void Hosts::together(int host, const std::vector<int>& others) const {
+  script(std::vector<std::string>{"together", set_, std::to_string(host)} + numbers(others));
+}
 
 }  // namespace ddprun::test

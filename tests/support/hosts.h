@@ -32,6 +32,9 @@ class Hosts {
   // Like cut, but these hosts still reach each other.
   void part(const std::vector<int>& hosts) const;
   void mend(const std::vector<int>& hosts) const;
+  // Drops all packets between the host and each of the others; closes no connection.
+  void apart(int host, const std::vector<int>& others) const;
+  void together(int host, const std::vector<int>& others) const;
 
  private:
   std::string set_;
