@@ -22,7 +22,7 @@ constexpr std::size_t kKeptMost = 2;
 constexpr int kHttpOk = 200;
 
 // Clients begin with different members.
-std::size_t any_of(std::size_t count) {
+std::size_t first_of(std::size_t count) {
   std::size_t number = 0;
   [[maybe_unused]] const ssize_t got = getrandom(&number, sizeof number, 0);
   return number % std::max<std::size_t>(count, 1);
@@ -48,7 +48,7 @@ EtcdClient::EtcdClient(asio::io_context& io, std::shared_ptr<const EtcdAccess> a
     : io_(io),
       access_(std::move(access)),
       names_(std::make_shared<rendezvous::Resolver>(io)),
-      member_(any_of(access_->members.size())),
+      member_(first_of(access_->members.size())),
       try_limit_(kTryFirst),
       kept_until_(io) {}
 
@@ -117,6 +117,7 @@ void EtcdClient::take_refusal(const CallPtr& call, bool logging_in, const EtcdRe
     return send(call);
   }
   if (refusal.log_in) token_.clear();
+  if (refusal.lasting && std::exchange(has_no_users_, false)) return fail(call, {.why = refusal.why});  // it may now
   if (!refusal.final || call->line) return fail(call, refusal);
   EtcdResult result{.refusal = refusal};
   result.refusal.why = host_field(access_->members[call->member]) + ": " + refusal.why;

@@ -68,7 +68,8 @@ EtcdJob::EtcdJob(asio::io_context& io, std::shared_ptr<const EtcdAccess> access,
       keys_(keys_of_job(access_->prefix, run_id)),
       hooks_(std::move(hooks)),
       client_(io, access_),
-      watch_timer_(io) {}
+      watch_timer_(io),
+      end_limit_(io) {}
 
 // Whether etcd has carried it out.
 bool EtcdJob::take(const EtcdResult& result) {
@@ -172,8 +173,9 @@ void EtcdJob::renew(std::int64_t fence, const Done<RenewalAnswered>& done) {
   });
 }
 
+// A transaction that only compares is not linearizable: a member without the others would answer it.
 void EtcdJob::read_fence(std::int64_t fence, TimePoint sent_at, const Done<RenewalAnswered>& done) {
-  const EtcdTransaction compare{.compares = {{keys_.holder, fence}}};
+  const EtcdTransaction compare{.compares = {{keys_.holder, fence}}, .read = {keys_.holder}};
   client_.request(transaction(compare), {}, [this, sent_at, done](const EtcdResult& result) {
     if (!take(result)) return done({});
     done(RenewalAnswered{sent_at, result.answer->succeeded});
@@ -221,14 +223,12 @@ void EtcdJob::release(const ReleaseKey& release) {
   client_.request(transaction(put), {}, [this](const EtcdResult& result) { take(result); });
 }
 
-// Nothing is watched any more: its timer has the limit.
 void EtcdJob::end(const LastAct& act, Duration within, std::function<void()> done) {
-  client_.stop_watch();
   const auto finish = [once = std::make_shared<std::function<void()>>(std::move(done))](const auto&...) {
     if (*once) std::exchange(*once, {})();
   };
-  watch_timer_.expires_after(within);
-  watch_timer_.async_wait([finish, alive = std::weak_ptr(alive_)](const std::error_code& error) {
+  end_limit_.expires_after(within);
+  end_limit_.async_wait([finish, alive = std::weak_ptr(alive_)](const std::error_code& error) {
     if (!error && !alive.expired()) finish();
   });
   EtcdTransaction last{.compares = {{keys_.holder, act.fence}}};
@@ -291,33 +291,38 @@ void EtcdJob::watch_from(std::int64_t revision) {
       watch_key(keys_.holder, revision), [this](const EtcdAnswer& line) { take_line(line); },
       [this](const EtcdResult& ended) {
         if (ended.refusal.lasting) hooks_.on_trouble(ended.refusal.why, true);
-        watch_pause_ = std::clamp<Duration>(2 * watch_pause_, kWatchPause, kWatchPauseMost);
-        watch_again(watch_pause_);
+        watch_again();
       });
-  watch_again(kWatchSilence);
+  after(kWatchSilence, [this] { watch_from(watch_from_); });
 }
 
-void EtcdJob::watch_again(Duration pause) {
-  watch_timer_.expires_after(pause);
-  watch_timer_.async_wait([this, alive = std::weak_ptr(alive_)](const std::error_code& error) {
-    if (!error && !alive.expired()) watch_from(watch_from_);
+void EtcdJob::watch_again() {
+  watch_pause_ = std::clamp<Duration>(2 * watch_pause_, kWatchPause, kWatchPauseMost);
+  after(watch_pause_, [this] { watch_from(watch_from_); });
+}
+
+void EtcdJob::after(Duration time, std::function<void()> then) {
+  watch_timer_.expires_after(time);
+  watch_timer_.async_wait([then = std::move(then), alive = std::weak_ptr(alive_)](const std::error_code& error) {
+    if (!error && !alive.expired()) then();
   });
 }
 
 void EtcdJob::take_line(const EtcdAnswer& line) {
-  watch_again(kWatchSilence);
   if (line.canceled) return read_holder();
+  after(kWatchSilence, [this] { watch_from(watch_from_); });
+  const EtcdValue* value = line.find(keys_.holder);
+  if (!value) return;
   watch_pause_ = {};
-  if (const EtcdValue* value = line.find(keys_.holder)) tell_holder(line, value->revision);
+  tell_holder(line, value->revision);
 }
 
 // What the watch has missed, as etcd has compacted it.
 void EtcdJob::read_holder() {
   client_.stop_watch();
   client_.request(transaction({.read = {keys_.holder}}), {}, [this](const EtcdResult& result) {
-    if (!take(result)) return watch_again(kWatchPauseMost);
-    watch_from(result.answer->revision + 1);
-    tell_holder(*result.answer, result.answer->revision);
+    watch_again();
+    if (take(result)) tell_holder(*result.answer, result.answer->revision);
   });
 }
 

@@ -77,7 +77,8 @@ class EtcdJob {
   void revoke_leases_but(std::int64_t held);
   void watch_from(std::int64_t revision);
   void take_line(const EtcdAnswer& line);
-  void watch_again(Duration pause);
+  void watch_again();
+  void after(Duration time, std::function<void()> then);  // unless the watch says something
   void read_holder();
   void tell_holder(const EtcdAnswer& of, std::int64_t at_revision);
 
@@ -93,7 +94,7 @@ class EtcdJob {
   TimePoint record_lease_kept_ = {};
   std::int64_t watch_from_ = 0;  // revision
   Duration watch_pause_ = {};
-  asio::steady_timer watch_timer_;
+  asio::steady_timer watch_timer_, end_limit_;
   std::shared_ptr<const int> alive_ = std::make_shared<int>();  // expired for what comes after our destruction
 };
 

@@ -393,6 +393,25 @@ TEST_CASE("what was given up and is carried out later overwrites nothing", "[etc
   etcd.kill(0, SIGCONT);
 }
 
+TEST_CASE("a member without the others confirms no lease and no key", "[etcd]") {
+  if (!has_etcd()) return;
+  EtcdCluster etcd(3);
+  const int leader = etcd.leader();
+  REQUIRE(leader >= 0);
+  Agent agent(access_to({etcd.members()[leader]}));
+  REQUIRE(agent.read());
+  const auto won = agent.claim(first_claim("x"));
+  REQUIRE(won->won);
+  CHECK(agent.renew(won->keys.holder_revision)->holds);
+  for (const int other : {1, 2}) etcd.kill((leader + other) % 3, SIGSTOP);
+  CHECK_FALSE(agent.renew(won->keys.holder_revision));  // it still believes that it is the leader
+  for (const int other : {1, 2}) etcd.kill((leader + other) % 3, SIGCONT);
+  CHECK(agent.run_until([&] {
+    const auto renewed = agent.renew(won->keys.holder_revision);
+    return renewed && renewed->holds;
+  }));
+}
+
 TEST_CASE("one paused member of three delays a request by a moment", "[etcd]") {
   if (!has_etcd()) return;
   EtcdCluster etcd(3);
