@@ -54,7 +54,8 @@ struct Agent {
     const TimePoint until = Clock::now() + limit;
     while (!holds() && Clock::now() < until) {
       io.restart();
-      io.run_one_for(10ms);
+      io.run_one_for(while_waiting ? 1ms : 10ms);
+      if (while_waiting) while_waiting();
     }
     return holds();
   }
@@ -86,6 +87,7 @@ struct Agent {
   }
 
   asio::io_context io;
+  std::function<void()> while_waiting = {};
   std::vector<EtcdKeys> seen;
   std::vector<std::string> troubles;
   bool is_lasting = false;
@@ -112,7 +114,16 @@ class Proxy {
   }
   void mend() { is_cut_ = false; }
 
+  // Requests that were held arrive now.
+  void release() {
+    holds.clear();
+    for (const auto& pass_on : std::exchange(held_, {})) pass_on();
+  }
+  std::size_t held() const { return held_.size(); }
+
   Duration delay = {};
+  std::string holds = {};  // requests that contain this
+  std::string loses = {};  // the answer of the next request that contains this
 
  private:
   using Socket = std::shared_ptr<asio::ip::tcp::socket>;
@@ -137,13 +148,20 @@ class Proxy {
     const auto bytes = std::make_shared<std::string>(1 << 16, '\0');
     from->async_read_some(asio::buffer(*bytes), [=, this](const std::error_code& error, std::size_t count) {
       if (error) return close(*to);
-      const auto timer = std::make_shared<asio::steady_timer>(io_, delay / 2);
-      timer->async_wait([=, this](const std::error_code&) {
+      bytes->resize(count);
+      if (lost_.contains(from)) return close(*to);
+      if (!loses.empty() && bytes->find(loses) != std::string::npos) {
+        loses.clear();
+        lost_.insert(to);
+      }
+      const auto pass_on = [=, this] {
         std::error_code ignored;
-        asio::write(*to, asio::buffer(*bytes, count), ignored);
+        asio::write(*to, asio::buffer(*bytes), ignored);
         carry(from, to);
-        (void)timer;
-      });
+      };
+      if (!holds.empty() && bytes->find(holds) != std::string::npos) return held_.push_back(pass_on);
+      const auto timer = std::make_shared<asio::steady_timer>(io_, delay / 2);
+      timer->async_wait([timer, pass_on](const std::error_code&) { pass_on(); });
     });
   }
 
@@ -151,6 +169,8 @@ class Proxy {
   asio::ip::tcp::acceptor acceptor_;
   const asio::ip::tcp::endpoint to_;
   std::vector<Socket> sockets_;
+  std::vector<std::function<void()>> held_;
+  std::set<Socket> lost_;  // whose answers do not arrive
   bool is_cut_ = false;
 };
 
@@ -391,6 +411,40 @@ TEST_CASE("what was given up and is carried out later overwrites nothing", "[etc
   CHECK(agent.ends(fence, 300ms));
   CHECK(Clock::now() - begun < 3s);
   etcd.kill(0, SIGCONT);
+}
+
+TEST_CASE("a request that was carried out without an answer is sent again, and does no harm", "[etcd][sanitized]") {
+  if (!has_etcd()) return;
+  EtcdCluster etcd;
+  Proxy proxy(etcd.members()[0]);
+  Agent agent(access_to({proxy.member()})), other(etcd);
+  agent.while_waiting = [&] { proxy.poll(); };
+  REQUIRE(agent.read());
+  proxy.loses = "request_put";
+  const auto won = agent.claim(first_claim("x"));
+  REQUIRE(won);
+  CHECK(proxy.loses.empty());
+  CHECK(won->won);
+  CHECK(won->keys.holder == holder_named("x"));
+  const std::int64_t fence = won->keys.holder_revision;
+  CHECK(agent.renew(fence)->holds);
+  proxy.loses = "request_put";
+  const auto stored = agent.store(fence, record_of(1));
+  REQUIRE(stored);
+  CHECK(stored->stored);
+  CHECK(stored->record_revision == other.read()->keys.record_revision);
+
+  // Given up, and carried out after the next write.
+  proxy.holds = "request_put";
+  CHECK_FALSE(agent.store(fence, record_of(2)));
+  CHECK(proxy.held() > 0);
+  proxy.holds.clear();
+  CHECK(agent.store(fence, record_of(3))->stored);
+  const auto before = other.read()->keys;
+  proxy.release();
+  CHECK(agent.renew(fence)->holds);
+  CHECK(other.read()->keys.record_revision == before.record_revision);
+  CHECK(before.record->round.number == 3);
 }
 
 TEST_CASE("a member without the others confirms no lease and no key", "[etcd]") {
