@@ -136,6 +136,7 @@ std::vector<EtcdAction> EtcdElection::handle(const StoreAnswered& event, TimePoi
   keys_.record = record;
   keys_.record_revision = event.record_revision;
   stored_ = record.round.id();
+  if (newest_record_ && newest_record_->round.id() == stored_) round_waits_since_.reset();
   store_at_ = std::max(store_at_, now + timing_.store_every);
   if (to_store_ && to_store_->round.id() != stored_) store_at_ = now;
   return Actions{RecordStored{stored_}} + decide(now);
@@ -191,12 +192,14 @@ std::vector<EtcdAction> EtcdElection::handle(const RecordChanged& event, TimePoi
   if (!leads_) return {};
   to_store_ = newest_record_ = EtcdRecord{term_, event.record, {}, event.over};
   if (event.over || event.record.id() != stored_) store_at_ = now;
+  if (event.record.id() != stored_ && !round_waits_since_) round_waits_since_ = now;
   return decide(now);
 }
 
 std::vector<EtcdAction> EtcdElection::handle(const EtcdTick&, TimePoint now) { return decide(now); }
 
 std::vector<EtcdAction> EtcdElection::decide(TimePoint now) {
+  if (stands_still(now)) return stop_leading(now);
   if (leads_ && known_) return decide_as_coordinator(now);
   if (!known_) {
     if (asked_ || now < next_) return {};
@@ -290,6 +293,7 @@ std::vector<EtcdAction> EtcdElection::lead(TimePoint now) {
   storing_.reset();
   store_at_ = now;
   newest_record_.reset();
+  round_waits_since_.reset();
   const EtcdRecord& record = *keys_.record;
   stored_ = record.round.id();
   const bool member = is_member();
@@ -353,6 +357,12 @@ bool EtcdElection::is_member() const { return keys_.record && keys_.record->roun
 
 bool EtcdElection::awaits_members() const {
   return keys_.record && !keys_.record->over && !keys_.record->round.nodes.empty() && !is_member();
+}
+
+// Each failed request asks, so this is no deadline.
+bool EtcdElection::stands_still(TimePoint now) const {
+  return leads_ && round_waits_since_ && now - *round_waits_since_ >= timing_.stand_still &&
+         now - contact_ >= timing_.stand_still;
 }
 
 Duration EtcdElection::turn() {

@@ -10,7 +10,8 @@
 // renewal after which a read found the key to be still its own: the key cannot expire before a lease after that, and
 // nobody has replaced it before that. It is in charge while that contact, or its contact with *all* nodes of the round,
 // is younger than a node's lease; agents end their workers after a node's lease without a coordinator in charge
-// (quorum_contact.h). So a round goes on while etcd does not answer, as long as its nodes are together. The next
+// (quorum_contact.h). So a round goes on while etcd does not answer, as long as its nodes are together. If the next
+// one waits for etcd, another node may reach it: then the coordinator stops (EtcdTiming::stand_still). The next
 // coordinator needs the key, and a sign that the old one is not in charge by its nodes: it is one of them and has left
 // it, or one of them has come; else it waits until the round has been silent for long (EtcdTiming::silent_round).
 //
@@ -138,6 +139,7 @@ struct EtcdTiming {
   Duration successor_first = std::chrono::milliseconds(300);  // for the node that the last coordinator has named
   Duration look = std::chrono::seconds(3);  // a newcomer looks for the record's coordinator, whose key has expired
   Duration silent_round = std::chrono::seconds(120);
+  Duration stand_still = std::chrono::seconds(20);  // without contact with etcd, while a round waits for its record
 };
 
 class EtcdElection {
@@ -186,6 +188,7 @@ class EtcdElection {
   bool is_of_this_host() const;  // the holder that we look for
   bool is_member() const;        // of the record's round
   bool awaits_members() const;
+  bool stands_still(TimePoint now) const;
   Duration turn();  // by rank, so that few of many read the record
   Duration turn_by_record();
   Duration retry_pause();
@@ -221,6 +224,7 @@ class EtcdElection {
   int term_ = 0;
   TimePoint contact_ = {};
   std::optional<EtcdRecord> newest_record_, to_store_, storing_;
+  std::optional<TimePoint> round_waits_since_;  // for its record
   TimePoint store_at_ = {};
   RecordId stored_;
 };

@@ -12,6 +12,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kMembers = 3;
 // A silent node is lost after its lease and a second; a silent coordinator, when its key may not count any more.
 constexpr auto kNodeSilent = 6s, kCoordinatorSilent = 12s, kBusy = 6s;
+constexpr auto kStandsStill = 20s;  // EtcdTiming::stand_still
 constexpr auto kEtcdMendLimit = 10'000ms;
 
 std::vector<int> hosts_of_etcd(int nodes) { return {nodes, nodes + 1, nodes + 2}; }
@@ -151,6 +152,28 @@ TEST_CASE("the host of etcd's leader falls silent, and nodes are lost: the other
   change(job, "etcd's leader silent, a node killed", 2, kEtcdMendLimit, [&] { job.kill_node(1); });
   change(job, "the coordinator's node killed", 1, kEtcdMendLimit, [&] { job.kill_node(0); });
   job.all_end_well({2});
+}
+
+TEST_CASE("who reaches etcd and not the coordinator is left out, and a coordinator without etcd makes way",
+          "[hosts][etcd]") {
+  if (!soaking() || !has_etcd() || !hosts_or_skip()) return;
+  EtcdHostJob two(2), three(3);
+  const std::string holder = two.holder();
+  three.cut_off_etcd(0);
+  const Instant apart = Clock::now();
+  two.hosts.apart(0, {1});
+  check_silence(two, 1, apart, kNodeSilent);
+  REQUIRE(eventually([&] { return three.holder().empty(); }, kLimit));
+  // It is in charge as long as it reaches all nodes of the round, and no longer.
+  const Training left = change(three, "a node killed while the coordinator does not reach etcd", 2,
+                               kStandsStill + kBusy, [&] { three.kill_node(1); });
+  CHECK(left.hosts.size() == 2);
+  CHECK_THAT(three.holder(), Catch::Contains("host2"));
+  CHECK(two.wait_for_world(1, Clock::now()).hosts.at(0) == "host0");
+  CHECK(two.holder() == holder);
+  change(two, "the link mended", 2, kEtcdMendLimit, [&] { two.hosts.together(0, {1}); });
+  two.all_end_well({0, 1});
+  three.all_end_well({0, 2});
 }
 
 TEST_CASE("jobs lose a node, many times", "[hosts][etcd][losses]") {
