@@ -799,7 +799,8 @@ void EtcdCluster::execute(NodeId at, const Order& order) {
                  [&](const EndJob& o) {
                    note("the job ends: " + o.outcome.reason);
                    last_end_ = o.outcome.verdict;
-                   if (!std::exchange(end_, end_ ? end_ : o.outcome)) {
+                   if (!end_ && quorum_age(at) <= kLease) {  // not one that was paused, and is not in charge any more
+                     end_ = o.outcome;
                      for (const auto& [id, link] : leadership.peers) node(id).in_last_round = true;
                      if (net_.chance(options_.kill_at_end))
                        net_.after(net_.milliseconds(30), [this, at] {

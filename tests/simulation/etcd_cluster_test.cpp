@@ -45,6 +45,18 @@ EtcdClusterOptions etcd_faults(std::uint64_t seed) {
   return options;
 }
 
+EtcdClusterOptions frequent_etcd_faults(std::uint64_t seed) {
+  EtcdClusterOptions options = etcd_faults(seed);
+  options.agents = 3 + static_cast<int>(seed % 3);
+  options.nodes_min = 1;
+  options.nodes_max = options.agents + options.joins;
+  options.period_ms = 120'000;
+  options.kills = options.pauses = 3;
+  options.cuts = options.both_cuts = options.etcd_cuts = 6;
+  options.slow_phases = 3;
+  return options;
+}
+
 // Etcd alone is in trouble.
 EtcdClusterOptions etcd_alone(std::uint64_t seed) {
   EtcdClusterOptions options = etcd_faults(seed);
@@ -61,6 +73,11 @@ EtcdClusterOptions etcd_alone(std::uint64_t seed) {
 TEST_CASE("one round runs at a time while jobs on etcd lose nodes, coordinators and etcd", "[etcd-cluster]") {
   Series("simulation on etcd: 1 to 7 agents, clocks twice as fast, everything fails: invariants hold", 300, 10'000)
       .run([](std::uint64_t seed) { expect_no_etcd_failure(etcd_faults(seed)); });
+}
+
+TEST_CASE("one round runs at a time on etcd in much trouble within two minutes", "[etcd-cluster]") {
+  Series("simulation on etcd: 3 to 5 agents, thirty faults in two minutes: invariants hold", 20, 10'000)
+      .run([](std::uint64_t seed) { expect_no_etcd_failure(frequent_etcd_faults(seed)); });
 }
 
 TEST_CASE("no worker is ended for etcd's sake", "[etcd-cluster]") {
@@ -84,7 +101,7 @@ TEST_CASE("a job survives that etcd loses all it had", "[.loss]") {
   });
 }
 
-TEST_CASE("the simulation on etcd notices code that is wrong in one of these ways", "[etcd-cluster]") {
+TEST_CASE("the simulation on etcd notices code that is wrong in one of these ways", "[etcd-cluster][release-only]") {
   const auto [what, bug] = GENERATE(table<std::string, EtcdBug>({
       {"a claim does not compare revisions", EtcdBug::claim_without_compare},
       {"a write of the record does not compare revisions", EtcdBug::store_without_compare},
@@ -96,7 +113,7 @@ TEST_CASE("the simulation on etcd notices code that is wrong in one of these way
   INFO(what);
   std::uint64_t seed = 0;
   const auto is_found = [&, wrong = bug] {
-    EtcdClusterOptions options = etcd_faults(seed);
+    EtcdClusterOptions options = frequent_etcd_faults(seed);
     options.bug = wrong;
     return etcd_failure_of(options) != "";
   };
@@ -107,5 +124,6 @@ TEST_CASE("the simulation on etcd notices code that is wrong in one of these way
 
 TEST_CASE("etcd one seed", "[.one]") {
   const char* kind = std::getenv("KIND");
-  expect_no_etcd_failure(kind ? etcd_alone(first_seed()) : etcd_faults(first_seed()));
+  expect_no_etcd_failure(kind ? kind[0] == 'f' ? frequent_etcd_faults(first_seed()) : etcd_alone(first_seed())
+                              : etcd_faults(first_seed()));
 }
