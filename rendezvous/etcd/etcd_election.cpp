@@ -279,6 +279,7 @@ std::vector<EtcdAction> EtcdElection::claim(int term, TimePoint now) {
   asked_ = EtcdRequest::claim;
   claimed_at_ = now;
   replaces_ = keys_.holder_revision != 0;
+  was_released_ = keys_.holder && keys_.holder->released;
   return {ClaimKey{
       keys_.holder_revision, keys_.record_revision, {.node = self_, .term = term, .host = host_}, next_record(term)}};
 }
@@ -300,7 +301,7 @@ std::vector<EtcdAction> EtcdElection::lead(TimePoint now) {
   LeadJob out{{term_, record.round, workers_until(member, now), record.age}, record.term <= 1};
   out.from.round_ran = member;
   if (awaits_members()) out.from.after_member = kEtcdWorkersLimit;
-  if (out.from.record.nodes.empty()) out.from.record.coordinator = self_;  // nobody was lost
+  if (was_released_ || out.from.record.nodes.empty()) out.from.record.coordinator = self_;  // nobody was lost
   return Actions{out} + decide(now);
 }
 

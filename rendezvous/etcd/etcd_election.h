@@ -2,22 +2,22 @@
 //
 // A value, not a service: it owns no clock and no socket. Give it every event in the order of arrival; carry out its
 // actions in order. Whoever creates the coordinator's key, or replaces that of a dead or released coordinator, by a
-// transaction that compares both keys' revisions, coordinates. It adds one to the record's term in the same
-// transaction, so of two coordinators that hold the key one after the other the second has the later term, and the
-// first can write nothing more.
+// transaction that compares both keys' revisions, coordinates. The same transaction adds one to the record's term: of
+// two coordinators the second has the later term, and the first can write nothing more. One whose lease has expired
+// creates the key again, if the record shows that nobody else has coordinated since.
 //
-// The key has a lease, by etcd's clock. A coordinator counts its contact with etcd from the time at which it *sent* a
-// renewal after which a read found the key to be still its own: the key cannot expire before a lease after that, and
-// nobody has replaced it before that. It is in charge while that contact, or its contact with *all* nodes of the round,
-// is younger than a node's lease; agents end their workers after a node's lease without a coordinator in charge
-// (quorum_contact.h). So a round goes on while etcd does not answer, as long as its nodes are together. If the next
-// one waits for etcd, another node may reach it: then the coordinator stops (EtcdTiming::stand_still). The next
-// coordinator needs the key, and a sign that the old one is not in charge by its nodes: it is one of them and has left
-// it, or one of them has come; else it waits until the round has been silent for long (EtcdTiming::silent_round).
+// A coordinator counts its contact with etcd from the time at which it *sent* a renewal and a read that found the key
+// to be its own: nobody has replaced the key before that, and it cannot expire before a lease after that. It is in
+// charge while that contact, or its contact with *all* nodes of its round, is younger than a node's lease; agents end
+// their workers after a node's lease without a coordinator in charge. So a round goes on while etcd does not answer, as
+// long as its nodes are together. The next coordinator needs the key, and a sign that the old one is not in charge by
+// its nodes: it is one of them and has left it, or one of them has come to it; else it waits until the round has been
+// silent for long (EtcdTiming::silent_round). A coordinator that cannot store a round makes way for a node that can
+// (EtcdTiming::stand_still).
 //
-// Bounds on the death of the old round's workers (workers_until): the key's lease is twice a node's lease and a second,
-// so that the clocks of etcd and of any two machines may run at rates that differ by a factor of two. (Leases: Gray and
-// Cheriton, 1989; fencing by revisions: etcd's package concurrency, election.go.) Not thread-safe.
+// The key's lease is twice a node's lease and a second, so that etcd's clock may run at twice or half the rate of the
+// machines'. (Leases: Gray and Cheriton, 1989; fencing by revisions: etcd's package concurrency, election.go.) Not
+// thread-safe.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -206,6 +206,7 @@ class EtcdElection {
   TimePoint next_ = {};               // when the next one is due
   int failures_ = 0;                  // in a row
   bool replaces_ = false;             // the claim under way: a holder's key, which had not expired
+  bool was_released_ = false;         // by its holder
   TimePoint claimed_at_ = {};
   std::optional<TimePoint> turn_at_;  // when we claim
   bool over_ = false;                 // nothing is to be done any more
