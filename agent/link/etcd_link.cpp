@@ -246,12 +246,14 @@ class EtcdLink : public Coordination {
   }
 
   void elect(const rendezvous::EtcdEvent& event) {
-    if (left_ && !election_.leads()) return;
+    if (is_done()) return;
     for (const rendezvous::EtcdAction& action : election_.on(event, Clock::now()))
       std::visit([this](const auto& a) { carry_out(a); }, action);
     outside_->contact = election_.contact();
     schedule_election();
   }
+
+  bool is_done() const { return lets_keys_go_ || (left_ && !election_.leads()); }
 
   // An answer that never came says so.
   template <class Answer>
@@ -280,7 +282,10 @@ class EtcdLink : public Coordination {
   void carry_out(const rendezvous::ReleaseKey& action) {
     left_ ? let_keys_go({action.fence, action.holder}) : job_.release(action);
   }
+  // A renewal that is under way must not claim the key again.
   void let_keys_go(const rendezvous::LastAct& act) {
+    lets_keys_go_ = true;
+    election_timer_.cancel();
     job_.end(act, kEndLimit, [this] { keys_let_go_ = true; });
   }
   void carry_out(const rendezvous::RecordStored& action) { server_->record_stored(action.id); }
@@ -306,7 +311,7 @@ class EtcdLink : public Coordination {
 
   void schedule_election() {
     const auto due = election_.next_deadline();
-    if (!due || (left_ && !election_.leads())) return void(election_timer_.cancel());
+    if (!due || is_done()) return void(election_timer_.cancel());
     const bool stuck = client_ && client_->stuck();  // then it does not stand for election
     election_timer_.expires_at(stuck ? Clock::now() + kStuckTick : *due);
     election_timer_.async_wait([this, stuck](const asio::error_code& error) {
@@ -350,7 +355,7 @@ class EtcdLink : public Coordination {
   std::uint16_t port_ = 0;  // where this agent listens
   rendezvous::RecordId newest_;
   JobEnd end_;
-  bool left_ = false;
+  bool left_ = false, lets_keys_go_ = false;
   std::atomic<bool> keys_let_go_ = true;
   // etcd's answers.
   bool answered_ = false, told_ = false;

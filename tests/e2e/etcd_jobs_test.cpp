@@ -69,7 +69,7 @@ TEST_CASE("a job of two nodes goes on without either of them, and its keys go wi
   CHECK_THAT(left.err(), Catch::Contains("was lost"));
   job.add().wait_for_output("up 3/1/2/0", kLimit);
   job.end_well({1 - lost, 2});
-  CHECK(job.holder().empty());
+  CHECK(job.holder() == "");
   const std::string record = etcd.ctl({"get", "/ddprun/job/record", "-w", "json"});
   const std::size_t lease = record.find("\"lease\":");
   REQUIRE(lease != std::string::npos);
@@ -117,7 +117,7 @@ TEST_CASE("a coordinator that leaves hands over, and a preempted job's record is
   job[1].wait_for_output("up \\d/0/1/0", kLimit);
   job[1].kill(SIGTERM);
   CHECK(job[1].wait_exit(kLimit).code == 143);
-  CHECK(job.holder().empty());
+  CHECK(job.holder() == "");
   CHECK_THAT(etcd.ctl({"get", "/ddprun/job/record"}), Catch::Contains("\"preemptions\":1"));
   job.add().wait_for_output("up [3-9]/0/1/0", kLimit);
   job.end_well({2});
