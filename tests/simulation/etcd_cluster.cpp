@@ -51,9 +51,7 @@ Duration scaled(Duration time, double by) {
 }  // namespace
 
 EtcdCluster::EtcdCluster(const EtcdClusterOptions& options)
-    : options_(options),
-      net_(options.seed),
-      etcd_(net_, rate_of_etcd(options.clock_error), options.bug) {
+    : options_(options), net_(options.seed), etcd_(net_, rate_of_etcd(options.clock_error), options.bug) {
   for (int i = 0; i < options.agents; ++i) net_.after(net_.milliseconds(2'000), [this] { add_node(); });
   schedule_faults();
 }
@@ -109,13 +107,16 @@ void EtcdCluster::run(std::optional<Duration> until) {
   }
 }
 
+// Who decided the end may have died before it told anybody: then the job has ended once more.
 void EtcdCluster::check_end() {
   require(end_.has_value(), "the job ends");
+  std::optional<Verdict> verdict;
   for (const auto& one : nodes_) {
     require(one->running.empty(), "no worker is left at the end");
     if (!one->in_last_round || !one->alive || one->left || lost_data_) continue;
-    require(one->finished_with && one->finished_with->verdict == end_->verdict,
+    require(one->finished_with && one->finished_with->verdict == verdict.value_or(one->finished_with->verdict),
             "all nodes learn the same end, node" + std::to_string(one->id) + " too");
+    verdict = one->finished_with->verdict;
   }
 }
 
@@ -152,7 +153,10 @@ void EtcdCluster::schedule_faults() {
   });
   at_some_time(options_.slow_phases, [this] {
     note("etcd is slow");
-    etcd_.be_slow(net_.milliseconds(kLongFaultMs));
+    const Duration lasts = net_.milliseconds(kLongFaultMs);
+    const bool for_some = net_.chance(0.5);
+    for (const NodeId id : present_nodes())
+      if (!for_some || net_.chance(0.5)) etcd_.be_slow(id, lasts);
   });
   at_some_time(options_.leader_changes, [this] { etcd_.change_leader(); });
   at_some_time(options_.loses_data ? 1 : 0, [this] {
@@ -176,9 +180,7 @@ void EtcdCluster::schedule_fault(int times, void (EtcdCluster::*fault)(NodeId)) 
 
 void EtcdCluster::trouble(Duration lasts) { trouble_until_ = std::max(trouble_until_, net_.now() + lasts + kSettles); }
 
-bool EtcdCluster::is_troubled() const {
-  return net_.now() < trouble_until_ || end_;
-}
+bool EtcdCluster::is_troubled() const { return net_.now() < trouble_until_ || end_; }
 
 void EtcdCluster::kill(NodeId id) {
   die(id, net_.chance(options_.silent));

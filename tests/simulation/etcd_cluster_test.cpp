@@ -53,7 +53,7 @@ EtcdClusterOptions frequent_etcd_faults(std::uint64_t seed) {
   options.period_ms = 120'000;
   options.kills = options.pauses = 3;
   options.cuts = options.both_cuts = options.etcd_cuts = 6;
-  options.slow_phases = 3;
+  options.slow_phases = 4;
   return options;
 }
 

@@ -16,8 +16,9 @@ constexpr double kAnswerLost = 0.02, kRequestDropped = 0.02, kWatchBreaks = 0.05
 
 }  // namespace
 
-Duration EtcdModel::delay() {
-  if (net_.now() < slow_until_) return 500ms + net_.milliseconds(kEtcdSlowMs / 2);
+Duration EtcdModel::delay(NodeId node) {
+  const auto slow = slow_until_.find(node);
+  if (slow != slow_until_.end() && net_.now() < slow->second) return 500ms + net_.milliseconds(kEtcdSlowMs / 2);
   return 1ms + net_.milliseconds(kEtcdDelayMs);
 }
 
@@ -28,7 +29,7 @@ bool EtcdModel::reaches(NodeId node) const {
 
 void EtcdModel::request(NodeId from, const std::function<Reply()>& carry_out) {
   ++requests_;
-  net_.after(delay(), [this, from, carry_out] { arrive(from, carry_out, net_.now() + kLateMost); });
+  net_.after(delay(from), [this, from, carry_out] { arrive(from, carry_out, net_.now() + kLateMost); });
 }
 
 // What is on its way while etcd is out of reach may arrive when it is back.
@@ -40,7 +41,7 @@ void EtcdModel::arrive(NodeId from, const std::function<Reply()>& carry_out, Tim
   if (net_.chance(kRequestDropped / 2)) return;
   const Reply reply = carry_out();
   if (net_.chance(kAnswerLost)) return;
-  net_.after(delay(), [this, from, reply] { answer(from, reply, net_.now() + kLateMost); });
+  net_.after(delay(from), [this, from, reply] { answer(from, reply, net_.now() + kLateMost); });
 }
 
 void EtcdModel::answer(NodeId to, const Reply& reply, TimePoint until) {
@@ -151,7 +152,7 @@ void EtcdModel::tell(NodeId node) {
   if (watch.broken) return;
   if (!reaches(node) || net_.chance(kWatchBreaks)) return break_watch(node);
   watch.told = revision_;
-  watch.last = std::max(watch.last, net_.now() + delay());
+  watch.last = std::max(watch.last, net_.now() + delay(node));
   net_.after(watch.last - net_.now(), [this, node, seen = keys(false)] {
     const auto found = watches_.find(node);
     if (found == watches_.end()) return;

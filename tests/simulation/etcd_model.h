@@ -56,7 +56,7 @@ class EtcdModel {
 
   // Faults.
   void go_down(Duration lasts);
-  void be_slow(Duration lasts) { slow_until_ = net_.now() + lasts; }
+  void be_slow(NodeId node, Duration lasts) { slow_until_[node] = net_.now() + lasts; }  // for it
   void cut(NodeId node, Duration lasts);
   void change_leader() { extend_leases(); }
   void lose_data();
@@ -92,7 +92,7 @@ class EtcdModel {
   TimePoint now() const {
     return TimePoint() + Duration(static_cast<Duration::rep>(rate_ * net_.now().time_since_epoch().count()));
   }
-  Duration delay();
+  Duration delay(NodeId node);
   void arrive(NodeId from, const std::function<Reply()>& carry_out, TimePoint until);
   void answer(NodeId to, const Reply& reply, TimePoint until);
   void extend_leases();
@@ -113,8 +113,8 @@ class EtcdModel {
   std::map<std::int64_t, Lease> leases_;
   std::map<std::int64_t, std::int64_t> lease_by_fence_;
   std::map<NodeId, Watch> watches_;
-  std::map<NodeId, TimePoint> cut_until_;
-  TimePoint down_until_, slow_until_;
+  std::map<NodeId, TimePoint> cut_until_, slow_until_;
+  TimePoint down_until_;
   int requests_ = 0, records_read_ = 0;
 };
 
