@@ -23,6 +23,7 @@ EtcdElection::EtcdElection(NodeId self, std::uint64_t seed, const EtcdTiming& ti
     : self_(self), host_(std::move(host)), random_(seed ^ self), timing_(timing) {}
 
 std::vector<EtcdAction> EtcdElection::on(const EtcdEvent& event, TimePoint now) {
+  began_ = std::min(began_, now);
   if (over_) return {};
   return std::visit([&](const auto& e) { return handle(e, now); }, event);
 }
@@ -71,12 +72,17 @@ std::vector<EtcdAction> EtcdElection::handle(const KeysRead& event, TimePoint no
     return reclaim(now);
   }
   if (is_ours()) return claim(keys_.record->term + 1, now);  // won late: nobody knows how long its lease has run
-  if (newest_.round > 0 && connected_to_ == 0) {
-    over_ = !keys_.record || (keys_.record->over && keys_.record->term >= newest_.term);
-    if (!keys_.record) return {KeysAreGone{}};
-    if (over_) return {LearnEnd{*keys_.record->over}};
+  if (connected_to_ == 0) {
+    if (newest_.round > 0 && !keys_.record) return over_ = true, Actions{KeysAreGone{}};
+    if (has_ended(now)) return over_ = true, Actions{LearnEnd{*keys_.record->over}};
   }
   return decide(now);
+}
+
+// For this agent, too: it was in the job, or waited for it when it ended. Who comes later begins the job again.
+bool EtcdElection::has_ended(TimePoint now) const {
+  if (!keys_.record || !keys_.record->over) return false;
+  return newest_.round > 0 ? keys_.record->term >= newest_.term : keys_.record->age < now - began_;
 }
 
 std::vector<EtcdAction> EtcdElection::handle(const HolderSeen& event, TimePoint now) {

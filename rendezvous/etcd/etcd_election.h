@@ -189,7 +189,8 @@ class EtcdElection {
   bool is_member() const;        // of the record's round
   bool awaits_members() const;
   bool stands_still(TimePoint now) const;
-  Duration turn();  // by rank, so that few of many read the record
+  bool has_ended(TimePoint now) const;  // the job
+  Duration turn();                      // by rank, so that few of many read the record
   Duration turn_by_record();
   Duration retry_pause();
   Duration random_part_of(Duration most);
@@ -198,6 +199,7 @@ class EtcdElection {
   const std::string host_;
   std::uint64_t random_;
   const EtcdTiming timing_;
+  TimePoint began_ = TimePoint::max();  // by the first event
   EtcdKeys keys_;
   int older_ = 0;                     // answers in a row that are older than keys_
   bool known_ = false;                // keys_ have been read, and no request that changes them is unclear
