@@ -14,6 +14,8 @@ usage: scripts/bench.sh [--quick] [--keep] [part ...]
   restart   a worker's death to the new workers' first line, beside torchrun
   regroup   nodes join, leave, die and are cut off over three hosts, until all
             ranks train again
+  etcd      the same with an etcd of three members: start, and losses of workers
+            and nodes, beside the own election and torchrun
   tee       eight workers' lines through the launcher into files and, prefixed,
             onto the console
   memory    the launcher's peak memory with 1, 8 and 64 workers, beside mpirun
@@ -61,7 +63,7 @@ words=()
 for word in "$@"; do
   case $word in
     -h | --help) usage && exit ;;
-    --quick | --keep | launch | death | restart | regroup | tee | memory | store | barrier | attack | world | count | stacks | step | snapshots | prefork | train | ddp | models | modes | beats | watch | python | everyday) words+=("$word") ;;
+    --quick | --keep | launch | death | restart | regroup | etcd | tee | memory | store | barrier | attack | world | count | stacks | step | snapshots | prefork | train | ddp | models | modes | beats | watch | python | everyday) words+=("$word") ;;
     *) echo "bench.sh: there is no '$word'" >&2 && usage >&2 && exit 2 ;;
   esac
 done

@@ -107,7 +107,7 @@ run_tests --once || status=$?
 # Rows of an earlier soak stay until theirs are run again. Times that were measured are no part of a row's name.
 place="$(git describe --always --dirty), $(date -u +%Y-%m-%d)$([ $status -eq 0 ] || echo ", FAILED")"
 sed "s/$/ $place |/" "$DDPRUN_SOAK_TABLE" >"$DDPRUN_SOAK_TABLE.new"
-awk -F'|' '{ name = $2; sub(/; found after .*/, "", name) }
+awk -F'|' '{ name = $2; sub(/; (found|a new round) after .*/, "", name) }
   FILENAME == ARGV[1] { again[name]; next } /^\| / && !/^\| what / && !(name in again)' "$DDPRUN_SOAK_TABLE.new" docs/figures/soak.md \
   >"$DDPRUN_SOAK_TABLE.kept"
 {

@@ -16,6 +16,7 @@ import beats
 import count
 import ddp
 import death
+import etcd
 import everyday
 import from_python
 import launch
@@ -37,6 +38,7 @@ PARTS = {  # word: (the section's title, what measures it)
     "death": ("News of a death", death.bench),
     "restart": ("Restart", death.bench_restart),
     "regroup": ("Nodes come and go", regroup.bench),
+    "etcd": ("Nodes that find each other at etcd", etcd.bench),
     "tee": ("Tee", tee.bench),
     "memory": ("Memory", launch.bench_memory),
     "store": ("Store", store.bench),

@@ -21,13 +21,13 @@ OPTIONS = ["--nnodes=1:3", "--exclude-after=0", "--rdzv-backend=c10d", "--rdzv-e
 
 
 class HostJob:
-    OPTIONS, PROGRAM = OPTIONS, [str(BIN / "host_worker")]
+    COUNT, OPTIONS, PROGRAM = 3, OPTIONS, [str(BIN / "host_worker")]
 
     def __init__(self):
         self.set = f"{os.getpid()}-bench"
         self.folder = tempfile.mkdtemp(prefix="ddprun-bench-")
         self.nodes = {}
-        self.hosts("up", 3)
+        self.hosts("up", self.COUNT)
 
     def __enter__(self):
         return self
@@ -51,8 +51,11 @@ class HostJob:
             self.nodes[host].wait(LIMIT)
         with open(pathlib.Path(self.folder, f"output-{host}"), "ab") as output:
             self.nodes[host] = subprocess.Popen(
-                [HOSTS, "exec", self.set, str(host), DDPRUN, *self.OPTIONS, f"--node-rank={host}", *self.PROGRAM], cwd=self.folder,
+                [HOSTS, "exec", self.set, str(host), *self.command(host)], cwd=self.folder,
                 env={**os.environ, "OMP_NUM_THREADS": "1"}, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+
+    def command(self, host):
+        return [DDPRUN, *self.OPTIONS, f"--node-rank={host}", *self.PROGRAM]
 
     def child(self, pid):
         return int(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])

@@ -89,11 +89,11 @@ double lose_node(HostJob& job, int nodes, int lost) {
 
 constexpr int kLosses = 20;
 
-void soak_losses(const std::string& what, int runs, const std::function<double(int lost)>& once) {
+void soak_losses(const std::string& what, const std::function<double(int lost)>& once) {
   for (const int lost : {0, 1}) {
     NewRoundTimes times;
     const std::string who = lost == 0 ? "the coordinator's node" : "another node";
-    Series(what + " loses " + who + " by SIGKILL: the others train on", runs, kLosses)
+    Series(what + " lose " + who + " by SIGKILL: the others train on", 0, kLosses)
         .run([&](std::uint64_t) { times.add(once(lost)); }, [&] { return times.in_words(); });
   }
 }
@@ -164,7 +164,7 @@ TEST_CASE("who reaches etcd and not the coordinator is left out, and a coordinat
   two.hosts.apart(0, {1});
   check_silence(two, 1, apart, kNodeSilent);
   REQUIRE(eventually([&] { return three.holder().empty(); }, kLimit));
-  // It is in charge as long as it reaches all nodes of the round, and no longer.
+  // It is in charge, but no round can begin.
   const Training left = change(three, "a node killed while the coordinator does not reach etcd", 2,
                                kStandsStill + kBusy, [&] { three.kill_node(1); });
   CHECK(left.hosts.size() == 2);
@@ -179,14 +179,14 @@ TEST_CASE("who reaches etcd and not the coordinator is left out, and a coordinat
 TEST_CASE("jobs lose a node, many times", "[hosts][etcd][losses]") {
   if (!soaking() || !has_etcd() || !hosts_or_skip()) return;
   for (const int nodes : {2, 3})
-    soak_losses(std::to_string(nodes) + " nodes, etcd of three members:", 0, [&](int lost) {
+    soak_losses(std::to_string(nodes) + " nodes on an etcd of three members", [&](int lost) {
       EtcdHostJob job(nodes);
       return lose_node(job, nodes, lost);
     });
-  soak_losses("3 nodes, own election:", 0, [&](int lost) { return lose_node(*own_election_job(3), 3, lost); });
-  Series("2 nodes, own election: loses another node by SIGKILL: the coordinator's one trains on", 0, kLosses)
+  soak_losses("3 nodes with their own election", [&](int lost) { return lose_node(*own_election_job(3), 3, lost); });
+  Series("2 nodes with their own election lose another node by SIGKILL: the coordinator's node trains on", 0, kLosses)
       .run([](std::uint64_t) { lose_node(*own_election_job(2), 2, 1); });
-  Series("2 nodes, own election: loses the coordinator's node by SIGKILL: the job ends", 0, kLosses)
+  Series("2 nodes with their own election lose the coordinator's node by SIGKILL: the job ends", 0, kLosses)
       .run([](std::uint64_t) {
         const auto job = own_election_job(2);
         job->kill_node(0);
