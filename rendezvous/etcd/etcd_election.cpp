@@ -23,7 +23,6 @@ EtcdElection::EtcdElection(NodeId self, std::uint64_t seed, const EtcdTiming& ti
     : self_(self), host_(std::move(host)), random_(seed ^ self), timing_(timing) {}
 
 std::vector<EtcdAction> EtcdElection::on(const EtcdEvent& event, TimePoint now) {
-  began_ = std::min(began_, now);
   if (over_) return {};
   return std::visit([&](const auto& e) { return handle(e, now); }, event);
 }
@@ -52,6 +51,7 @@ bool EtcdElection::take(const EtcdKeys& keys) {
     has_looked_ = false;
   }
   keys_ = keys;
+  has_met_job_ |= keys_.holder.has_value();
   record_is_old_ = false;
   if (is_ours() && !keys_.record) released_ = keys_.holder_revision;  // somebody has removed the record
   return true;
@@ -74,15 +74,15 @@ std::vector<EtcdAction> EtcdElection::handle(const KeysRead& event, TimePoint no
   if (is_ours()) return claim(keys_.record->term + 1, now);  // won late: nobody knows how long its lease has run
   if (connected_to_ == 0) {
     if (newest_.round > 0 && !keys_.record) return over_ = true, Actions{KeysAreGone{}};
-    if (has_ended(now)) return over_ = true, Actions{LearnEnd{*keys_.record->over}};
+    if (has_ended()) return over_ = true, Actions{LearnEnd{*keys_.record->over}};
   }
   return decide(now);
 }
 
-// For this agent, too: it was in the job, or waited for it when it ended. Who comes later begins the job again.
-bool EtcdElection::has_ended(TimePoint now) const {
+// For this agent, too: it was in the job, or waited for it. Who comes later begins the job again.
+bool EtcdElection::has_ended() const {
   if (!keys_.record || !keys_.record->over) return false;
-  return newest_.round > 0 ? keys_.record->term >= newest_.term : keys_.record->age < now - began_;
+  return newest_.round > 0 ? keys_.record->term >= newest_.term : has_met_job_;
 }
 
 std::vector<EtcdAction> EtcdElection::handle(const HolderSeen& event, TimePoint now) {
@@ -90,6 +90,7 @@ std::vector<EtcdAction> EtcdElection::handle(const HolderSeen& event, TimePoint 
   keys_.revision = event.keys.revision;
   keys_.holder = event.keys.holder;
   keys_.holder_revision = event.keys.holder_revision;
+  has_met_job_ |= keys_.holder.has_value();
   if (leads_) {
     if (keys_.holder_revision != fence_ && !asked_) next_ = now;  // the renewal finds out
     return decide(now);

@@ -189,8 +189,8 @@ class EtcdElection {
   bool is_member() const;        // of the record's round
   bool awaits_members() const;
   bool stands_still(TimePoint now) const;
-  bool has_ended(TimePoint now) const;  // the job
-  Duration turn();                      // by rank, so that few of many read the record
+  bool has_ended() const;  // the job
+  Duration turn();         // by rank, so that few of many read the record
   Duration turn_by_record();
   Duration retry_pause();
   Duration random_part_of(Duration most);
@@ -199,7 +199,6 @@ class EtcdElection {
   const std::string host_;
   std::uint64_t random_;
   const EtcdTiming timing_;
-  TimePoint began_ = TimePoint::max();  // by the first event
   EtcdKeys keys_;
   int older_ = 0;                     // answers in a row that are older than keys_
   bool known_ = false;                // keys_ have been read, and no request that changes them is unclear
@@ -211,6 +210,7 @@ class EtcdElection {
   bool was_released_ = false;         // by its holder
   TimePoint claimed_at_ = {};
   std::optional<TimePoint> turn_at_;  // when we claim
+  bool has_met_job_ = false;          // somebody coordinated it
   bool over_ = false;                 // nothing is to be done any more
   // The connection to the coordinator.
   NodeId connected_to_ = 0, last_ = 0, going_to_ = 0;  // last_: that we were connected to; 0: we look for another one
