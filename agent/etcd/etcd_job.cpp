@@ -189,7 +189,8 @@ void EtcdJob::store(const StoreRecord& store, const Done<StoreAnswered>& done) {
   });
 }
 
-// It compares the record, too: a try that was given up may be carried out after a later write.
+// It compares the record, too: a try that was given up may be carried out after a later write. If one of its own tries
+// was carried out without an answer, it writes the same again.
 void EtcdJob::put_record(RecordWrite write, const Done<StoreAnswered>& done) {
   const EtcdTransaction put{.compares = {{keys_.holder, write.fence}, {keys_.record, record_revision_}},
                             .puts = {{keys_.record, write.value, write.lease}},
@@ -209,8 +210,6 @@ void EtcdJob::take_stored(RecordWrite write, const EtcdAnswer& answer, const Don
   const auto keys = take_keys(answer);
   if (!keys) return done({});
   if (keys->holder_revision != write.fence) return done(StoreAnswered{});
-  const EtcdValue* record = answer.find(keys_.record);
-  if (record && record->value == write.value) return done(StoreAnswered{true, record->revision});
   if (++write.tries == kRecordTries) return done({});
   put_record(std::move(write), done);
 }
