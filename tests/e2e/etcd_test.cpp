@@ -39,7 +39,11 @@ EtcdRecord record_of(int round, int term = 1) {
 struct Agent {
   explicit Agent(std::shared_ptr<const EtcdAccess> access, const std::string& run_id = "job")
       : job(io, std::move(access), run_id,
-            {.on_holder = [this](const EtcdKeys& keys) { seen.push_back(keys); },
+            {.on_holder =
+                 [this](const EtcdKeys& keys) {
+                   seen.push_back(keys);
+                   if (on_seen) on_seen();
+                 },
              .on_trouble =
                  [this](const std::string& why, bool lasting) {
                    troubles.push_back(why);
@@ -87,7 +91,7 @@ struct Agent {
   }
 
   asio::io_context io;
-  std::function<void()> while_waiting = {};
+  std::function<void()> while_waiting = {}, on_seen = {};
   std::vector<EtcdKeys> seen;
   std::vector<std::string> troubles;
   bool is_lasting = false;
@@ -445,6 +449,33 @@ TEST_CASE("a request that was carried out without an answer is sent again, and d
   CHECK(agent.renew(fence)->holds);
   CHECK(other.read()->keys.record_revision == before.record_revision);
   CHECK(before.record->round.number == 3);
+}
+
+TEST_CASE("what the watch tells late does not make a coordinator take its key for another's", "[etcd]") {
+  if (!has_etcd()) return;
+  EtcdCluster etcd;
+  Proxy proxy(etcd.members()[0]);
+  Agent agent(access_to({proxy.member()})), other(etcd);
+  agent.while_waiting = [&] { proxy.poll(); };
+  REQUIRE(agent.read());
+  REQUIRE(other.read());
+  proxy.holds = "\"events\"";
+  const auto before = other.claim(first_claim("other"));
+  REQUIRE(before->won);
+  REQUIRE(agent.run_until([&] { return proxy.held() == 1; }));
+  const auto won =
+      agent.claim({before->keys.holder_revision, before->keys.record_revision, holder_named("x", 2), record_of(1)});
+  REQUIRE(won->won);
+  std::optional<std::optional<RenewalAnswered>> renewed;
+  agent.on_seen = [&] {
+    agent.job.renew(won->keys.holder_revision, [&](const auto& answer) { renewed = answer; });
+    agent.on_seen = {};
+  };
+  proxy.release();
+  REQUIRE(agent.run_until([&] { return renewed.has_value() && agent.seen.size() == 2; }));
+  CHECK(agent.seen[0].revision < won->keys.revision);
+  REQUIRE(*renewed);
+  CHECK((*renewed)->holds);
 }
 
 TEST_CASE("a member without the others confirms no lease and no key", "[etcd]") {

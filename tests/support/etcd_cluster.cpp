@@ -13,6 +13,14 @@ namespace {
 
 constexpr std::chrono::seconds kEtcdLimit{60};
 
+bool has_stopped(pid_t pid) {
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
+    const std::string stat = read_file(thread.path() / "stat");  // "PID (NAME) STATE ..."
+    if (stat.find(") T ") == std::string::npos) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 EtcdCluster::EtcdCluster(int members, const std::vector<std::string>& options, const std::string& scheme)
@@ -74,6 +82,7 @@ void EtcdCluster::start(int member) { running_.at(member) = std::make_unique<Com
 void EtcdCluster::kill(int member, int signal) {
   running_.at(member)->kill(signal);
   if (signal == SIGKILL) running_.at(member)->wait_exit(kEtcdLimit);
+  if (signal == SIGSTOP) eventually([&] { return has_stopped(running_.at(member)->pid()); }, kEtcdLimit);
 }
 
 std::string EtcdCluster::ctl(std::vector<std::string> words) {
