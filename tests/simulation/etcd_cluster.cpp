@@ -159,11 +159,12 @@ void EtcdCluster::schedule_faults() {
       if (!for_some || net_.chance(0.5)) etcd_.be_slow(id, lasts);
   });
   at_some_time(options_.leader_changes, [this] { etcd_.change_leader(); });
-  at_some_time(options_.loses_data ? 1 : 0, [this] {
-    note("etcd loses all its data");
-    lost_data_ = true;
-    etcd_.lose_data();
-  });
+  if (options_.loses_data)
+    net_.after(kSettles / 2 + net_.milliseconds(options_.period_ms), [this] {
+      note("etcd loses all its data");
+      lost_data_ = true;
+      etcd_.lose_data();
+    });
   at_some_time(options_.all_die ? 1 : 0, [this] { all_die(); });
 }
 

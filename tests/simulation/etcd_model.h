@@ -106,7 +106,7 @@ class EtcdModel {
   Network& net_;
   const double rate_;
   const EtcdBug bug_;
-  std::int64_t revision_ = 1, last_lease_ = 0;
+  std::int64_t revision_ = 1'000'000, last_lease_ = 0;  // other jobs have used it
   HolderKey holder_;
   RecordKey record_;
   std::int64_t holder_changed_ = 0;  // revision
