@@ -272,7 +272,6 @@ void EtcdCluster::cut_both(NodeId id) {
 
 void EtcdCluster::all_die() {
   if (end_) return;
-  all_died_ = true;
   const bool silent = net_.chance(0.5);
   for (const NodeId id : present_nodes()) die(id, silent);
   for (int i = 0; i < options_.agents; ++i)

@@ -224,7 +224,7 @@ class EtcdCluster {
   TimePoint trouble_until_;  // of other kinds than etcd's
   std::set<RecordId> started_;
   std::map<RecordId, NodeId> failing_;
-  bool lost_data_ = false, all_died_ = false;
+  bool lost_data_ = false;
   bool keys_stay_ = false;           // the last coordinator did not reach etcd when it left
   std::optional<Outcome> end_;       // that was decided first
   std::optional<Verdict> last_end_;  // who comes later begins the job again
