@@ -42,11 +42,17 @@ std::vector<NodeId> CoordinatorLiveness::silent(TimePoint now) const {
 // Cached, as sorting a thousand nodes' times for each of their messages would be waste; an older time is safe.
 Duration CoordinatorLiveness::quorum_age(const Coordinator& coordinator, TimePoint now) {
   if (now - contact_known_at_ >= kContactEvery) {
-    contact_at_ = outside_ ? std::max(outside_(), contact_.latest_of_all(coordinator.electorates(), self_, now))
-                           : contact_.latest(coordinator.electorates(), self_, now);
+    contact_at_ = contact_at(coordinator, now);
     contact_known_at_ = now;
   }
   return now - std::max(contact_at_, now - 2 * lease_);
+}
+
+// Of the nodes of no round nobody can say that they follow this coordinator alone.
+TimePoint CoordinatorLiveness::contact_at(const Coordinator& coordinator, TimePoint now) const {
+  const std::vector<Electorate> electorates = coordinator.electorates();
+  if (!outside_) return contact_.latest(electorates, self_, now);
+  return electorates.empty() ? outside_() : std::max(outside_(), contact_.latest_of_all(electorates, self_, now));
 }
 
 }  // namespace ddprun::rendezvous

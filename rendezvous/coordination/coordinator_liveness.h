@@ -49,6 +49,8 @@ class CoordinatorLiveness {
     std::deque<std::pair<std::uint64_t, TimePoint>> answers;  // when they were given
   };
 
+  TimePoint contact_at(const Coordinator& coordinator, TimePoint now) const;
+
   const Duration lease_;
   const NodeId self_;
   const std::function<TimePoint()> outside_;
