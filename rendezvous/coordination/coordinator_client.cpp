@@ -97,7 +97,7 @@ void CoordinatorClient::send_hello(PeerConnection connection) {
   if (stuck()) return try_again("this agent is stuck");
   link_ = std::make_unique<ControlLink>(std::move(connection),
                                         ControlLink::Hooks{[this](const std::string& message) { on_message(message); },
-                                                           [this](const std::string& why) { try_again(why); }});
+                                                           [this](const std::string& why) { on_closed(why); }});
   const TimePoint now = Clock::now();
   link_->send(encode(FromAgent(options_.hello)));
   unanswered_ = {{0, now}};  // the welcome answers the hello
@@ -176,9 +176,16 @@ void CoordinatorClient::disconnect() {
   heartbeat_timer_.cancel();
 }
 
+// The next attempt tells whether the coordinator's process is gone.
+void CoordinatorClient::on_closed(const std::string& why) {
+  goes_back_ = welcomed_;
+  try_again(why);
+}
+
 void CoordinatorClient::try_again(const std::string& why, bool refused, const RecordId& known) {
   const ControlAddress tried = place();
   disconnect();
+  if (std::exchange(goes_back_, false)) tries_ += count_places() - tries_ % count_places();
   dialer_.start({place(), std::max<Duration>(pause_, cut_until_ - Clock::now())});
   pause_ = std::min<Duration>(2 * pause_, kPauseMost);
   hooks_.on_failure({place_in_words(tried) + ": " + why, refused && tried == coordinator_, known});

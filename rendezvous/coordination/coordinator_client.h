@@ -78,6 +78,7 @@ class CoordinatorClient {
   void send_hello(PeerConnection connection);
   void on_message(const std::string& bytes);
   void on_message(const ToAgent& message);
+  void on_closed(const std::string& why);
   void try_again(const std::string& why, bool refused = false, const RecordId& known = {});
   void disconnect();
   void redirect_to(const ControlAddress& coordinator);
@@ -98,6 +99,7 @@ class CoordinatorClient {
   asio::steady_timer heartbeat_timer_, lease_timer_;
   std::unique_ptr<ControlLink> link_;
   std::size_t tries_ = 0;
+  bool goes_back_ = false;                     // the next attempt is at the coordinator again
   std::optional<ControlAddress> coordinator_;  // tried before the places
   NodeId coordinator_id_ = 0;                  // 0: not known
   std::vector<ControlAddress> fallback_places_;
