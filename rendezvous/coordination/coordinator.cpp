@@ -99,7 +99,7 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
 std::vector<Electorate> Coordinator::electorates() const {
   std::vector<Electorate> out = electorates_;
   for (Electorate& one : out) std::erase_if(one.nodes, [&](NodeId node) { return gone_.contains(node); });
-  const auto* over = std::get_if<Over>(&state_);
+  const auto* over = policy_.record_outside ? nullptr : std::get_if<Over>(&state_);  // there it is no vote that counts
   std::erase_if(out,
                 [&](const Electorate& one) { return one.nodes.empty() || (over && one.has_quorum(over->notified)); });
   return out;
