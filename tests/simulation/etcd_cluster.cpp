@@ -898,10 +898,13 @@ void EtcdCluster::execute(NodeId id, const agent::Action& action) {
                  },
                  [&](const agent::StartWorkers& a) { start(id, a.seat); },
                  [&](const agent::SignalWorkers& a) {
-                   for (const int rank : self.running)
+                   for (const int rank : self.running) {
+                     const bool ignores = (id + static_cast<NodeId>(rank + self.round.round)) % 8 == 0;
+                     if (ignores && a.signal != SIGKILL) continue;
                      net_.after(net_.milliseconds(500), [this, id, round = self.round, rank, signal = a.signal] {
                        end_worker(id, round, rank, {.signal = signal});
                      });
+                   }
                  },
                  [&](const agent::SweepLeftovers& a) { dispatch(id, agent::Swept{a.round}); },
                  [&](const agent::ReportRunning& a) {
