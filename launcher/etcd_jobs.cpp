@@ -13,6 +13,7 @@ bool has_coordinator(const agent::EtcdEntry& job) { return job.keys.holder && !j
 // As the record has it, which is written with each round and about once a second at most.
 const char* state_at_etcd(const agent::EtcdEntry& job) {
   const auto& record = job.keys.record;
+  if (!job.unknown.empty()) return "unknown";
   if (record && record->over) return "ended";
   if (!has_coordinator(job)) return "no coordinator";
   return record && !record->round.nodes.empty() ? "running" : "waiting";
@@ -60,6 +61,7 @@ std::vector<rendezvous::ControlAddress> coordinator_of(const std::vector<agent::
     known.push_back(job.run_id);
     if (job.run_id != run_id) continue;
     if (has_coordinator(job)) return job.keys.holder->places;
+    if (!job.unknown.empty()) throw JobRefused(visible(job.unknown) + ".");
     const bool ended = job.keys.record && job.keys.record->over;
     throw JobRefused(visible(run_id) + (ended ? " has ended." : " has no coordinator at the moment."));
   }

@@ -15,7 +15,8 @@ namespace {
 using Names = std::initializer_list<const char*>;
 
 constexpr int kEtcdPort = 2379;
-constexpr int kSilentRoundMin = 15;  // seconds: agents without a coordinator need some to end their workers
+constexpr int kSilentRoundMin = 15;             // seconds: agents without a coordinator need some to end their workers
+constexpr std::chrono::minutes kKeepLeast{10};  // longer than any silent_round and failover
 constexpr std::chrono::hours kKeepMost{24 * 365};
 constexpr Names kAuthority{"cacert", "ca_cert"}, kCertificate{"cert", "ssl_cert"}, kKey{"key", "ssl_cert_key"};
 constexpr Names kPrefix{"etcd_prefix", "prefix"};
@@ -128,7 +129,7 @@ std::string etcd_value_problem(const std::string& key, const std::string& value)
   if (key != "keep") return {};
   const auto read = settings::read_duration(value);
   const auto* time = std::get_if<Duration>(&read);
-  return time && *time > Duration::zero() && *time <= kKeepMost ? "" : takes("a time such as 7d, at most 365d");
+  return time && *time >= kKeepLeast && *time <= kKeepMost ? "" : takes("a time such as 7d, from 10m to 365d");
 }
 
 std::vector<std::string> etcd_problems(const Config& config) {

@@ -239,7 +239,11 @@ void EtcdJob::end(const LastAct& act, Duration within, std::function<void()> don
     if (!lease) return finish();
     last.puts = {{keys_.record, encode(*act.record, WallClock::now()), lease}};
     last.erased = {keys_.holder};
-    client_.request(transaction(last), within, finish);
+    const std::int64_t before = std::exchange(record_lease_, lease);
+    client_.request(transaction(last), within, [this, before, lease, within, finish](const EtcdResult& result) {
+      if (!result.answer || before == 0 || before == lease) return finish();
+      client_.request(revoke_lease(before), within, finish);  // nothing is left that has it
+    });
   });
 }
 

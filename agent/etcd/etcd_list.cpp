@@ -57,7 +57,7 @@ std::vector<EtcdEntry> list_jobs(const EtcdAccess& access, Duration within) {
     try {
       out.push_back({run_id, read_keys(client.ask(transaction({.read = {keys.holder, keys.record}})), keys)});
     } catch (const rendezvous::BadMessage& bad) {
-      throw Error(kCannotList, bad.what());
+      out.push_back({run_id, {}, bad.what()});
     }
   }
   return out;

@@ -11,9 +11,10 @@ namespace ddprun::agent {
 struct EtcdEntry {
   std::string run_id;
   rendezvous::EtcdKeys keys;
+  std::string unknown = {};  // why they cannot be read; empty: they can
 };
 
-// Sorted by run id. Keys that are no job's are left out. Throws Error naming the member of etcd or the key.
+// Sorted by run id. Keys that are no job's are left out. Throws Error naming the member of etcd.
 std::vector<EtcdEntry> list_jobs(const EtcdAccess& access, Duration within);
 
 }  // namespace ddprun::agent

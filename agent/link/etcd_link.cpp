@@ -56,9 +56,10 @@ class EtcdLink : public Coordination {
         hooks_(std::move(hooks)),
         election_(node(), static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()),
                   {.silent_round = meeting.etcd->silent_round}, this_host()),
-        job_(io, meeting.etcd, meeting.run_id,
-             {[this](const rendezvous::EtcdKeys& seen) { elect(rendezvous::HolderSeen{seen}); },
-              [this](const std::string& why, bool lasting) { on_trouble(why, lasting); }, [this] { on_answer(); }}),
+        job_(
+            io, meeting.etcd, meeting.run_id,
+            {[this](const rendezvous::EtcdKeys& seen) { elect(rendezvous::HolderSeen{seen}); },
+             [this](const std::string& why, bool lasting) { on_trouble(why, lasting); }, [this] { trouble_.clear(); }}),
         election_timer_(io) {
     policy_.record_outside = true;
     for (const rendezvous::PeerTrust* trust : {&trust_, &loop_side_.trust})
@@ -182,6 +183,7 @@ class EtcdLink : public Coordination {
   }
 
   void on_welcome(const rendezvous::Welcome& welcome) {
+    in_job_ = true;
     elect(rendezvous::HolderConnected{welcome.coordinator, welcome.term});
     if (welcome.coordinator != node()) server_->refer_to(welcome.term, client_->coordinator());
     end_.deadline = TimePoint::max();
@@ -231,13 +233,12 @@ class EtcdLink : public Coordination {
 
   // The same text for each of the coordinator's addresses.
   std::string unreachable(const std::string& why) const {
-    if (!trouble_.empty()) return no_answer();
+    if (!trouble_.empty()) return "etcd: " + trouble_;
     const rendezvous::EtcdHolder* named = election_.missed();
     if (!named) return why;
-    return named->name + ", which etcd names, cannot be reached; its lease ends within " +
-           std::to_string(rendezvous::kEtcdKeyLease.count()) + " s of its death";
+    const std::size_t reason = why.find(": ");
+    return named->name + ", which etcd names as coordinator" + (reason == std::string::npos ? "" : why.substr(reason));
   }
-  std::string no_answer() const { return "etcd does not answer (" + trouble_ + ")"; }
 
   // Another node may know the coordinator though etcd is out of reach.
   void on_elsewhere(const rendezvous::Elsewhere& referral) {
@@ -259,7 +260,11 @@ class EtcdLink : public Coordination {
   template <class Answer>
   auto answer_to(rendezvous::EtcdRequest request) {
     return [this, request](const std::optional<Answer>& answer) {
-      if (answer) return elect(*answer);
+      if (answer) {
+        on_answered_request(request);
+        return elect(*answer);
+      }
+      on_failed_request(request);
       elect(rendezvous::RequestFailed{request});
     };
   }
@@ -321,28 +326,31 @@ class EtcdLink : public Coordination {
     });
   }
 
-  // A job that has never reached etcd is told at once what cannot mend by itself.
+  // A node that is not in the job yet is told at once what cannot mend by itself.
   void on_trouble(const std::string& why, bool lasting) {
     if (left_) return;
-    const TimePoint now = Clock::now();
     trouble_ = why;
-    if (!troubled_since_) troubled_since_ = now;
-    if (!answered_ && lasting)
+    if (!in_job_ && lasting)
       return hooks_.on_message(rendezvous::EndJob{{rendezvous::Verdict::refused, 0, "etcd: " + why, {}}, false});
-    if (!connected()) return hooks_.on_unreachable(no_answer(), false, now);
-    if (!election_.leads() || told_ || now - *troubled_since_ < kToldAfter) return;
-    told_ = true;
-    hooks_.log("etcd does not take the job's record (" + why +
-               "): the round goes on; no other one begins until it does");
+    if (!connected()) hooks_.on_unreachable("etcd: " + why, false, Clock::now());
   }
 
-  void on_answer() {
-    answered_ = true;
-    trouble_.clear();
-    const auto since = std::exchange(troubled_since_, std::nullopt);
-    if (std::exchange(told_, false))
+  // etcd may answer all but one kind: it stores nothing where it is full.
+  void on_failed_request(rendezvous::EtcdRequest request) {
+    Failing& failing = request == rendezvous::EtcdRequest::store ? stores_ : others_;
+    const TimePoint now = Clock::now();
+    if (!failing.since) failing.since = now;
+    if (left_ || !election_.leads() || now - *failing.since < kToldAfter || std::exchange(failing.told, true)) return;
+    if (stores_.told && others_.told) return;
+    hooks_.log("etcd does not take the job's record (" + trouble_ +
+               "): a round that runs goes on; no other one begins until it does");
+  }
+
+  void on_answered_request(rendezvous::EtcdRequest request) {
+    const Failing before = std::exchange(request == rendezvous::EtcdRequest::store ? stores_ : others_, {});
+    if (before.told && !stores_.told && !others_.told)
       hooks_.log("etcd answers again, after " +
-                 duration_text(std::chrono::duration<double>(Clock::now() - *since).count()));
+                 duration_text(std::chrono::duration<double>(Clock::now() - *before.since).count()));
   }
 
   asio::io_context& io_;
@@ -357,17 +365,20 @@ class EtcdLink : public Coordination {
   JobEnd end_;
   bool left_ = false, lets_keys_go_ = false;
   std::atomic<bool> keys_let_go_ = true;
-  // etcd's answers.
-  bool answered_ = false, told_ = false;
-  std::string trouble_;  // empty: it has answered the last request
-  std::optional<TimePoint> troubled_since_;
+  bool in_job_ = false;  // it was connected to a coordinator
+  std::string trouble_;  // empty: etcd has answered the last request
+  struct Failing {       // requests of one kind
+    std::optional<TimePoint> since = {};
+    bool told = false;
+  } stores_, others_;
+  // What the server's thread has posted looks at it, so it outlives the server.
+  std::shared_ptr<const int> alive_ = std::make_shared<int>();
   const std::shared_ptr<Outside> outside_ = std::make_shared<Outside>();
   rendezvous::EtcdElection election_;
   EtcdJob job_;
   asio::steady_timer election_timer_;
   std::unique_ptr<rendezvous::CoordinatorServer> server_;
   std::unique_ptr<rendezvous::CoordinatorClient> client_;
-  std::shared_ptr<const int> alive_ = std::make_shared<int>();
 };
 
 }  // namespace

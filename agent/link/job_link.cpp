@@ -380,10 +380,10 @@ class JobLink : public Coordination {
     bool met = false;                        // another agent of the job, at a place
     std::string failure;                     // the last one
   } search_;
+  std::shared_ptr<const int> alive_ = std::make_shared<int>();  // outlives the server, whose thread looks at it
   std::unique_ptr<rendezvous::CoordinatorServer> server_;
   std::unique_ptr<rendezvous::CoordinatorClient> client_;
   std::unique_ptr<rendezvous::ElectionRpc> rpc_;
-  std::shared_ptr<const int> alive_ = std::make_shared<int>();
 };
 
 }  // namespace

@@ -43,6 +43,7 @@ class CoordinatorOrders {
   void send_record_to_spare(NodeId node);
   // `in_charge`: the coordinator surely was, a moment ago.
   void record_stored(const RecordId& record, bool in_charge);
+  bool waits_to_begin() const { return waits_ && stored_ == newest_; }
   // An address by which another host reached this one: rounds name it instead of loopback.
   void set_reached_by(std::string address) { reached_by_ = std::move(address); }
   // The newest round of the job that is coordinated here.

@@ -315,6 +315,7 @@ void CoordinatorServer::Impl::check_leases() {
   }
   callers_.end_idle(now);
   end_silent(now);
+  if (orders_.waits_to_begin()) record_stored(orders_.newest());
   checks_leases_ = coordinator() || !sessions_.empty() || !callers_.empty();
   if (!checks_leases_) return;  // until an agent connects
   lease_timer_.expires_after(options_.lease / kChecksPerLease);

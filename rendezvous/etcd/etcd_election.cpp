@@ -320,13 +320,14 @@ TimePoint EtcdElection::workers_until(bool member, TimePoint now) const {
   return std::max(now, heard_at_ + kEtcdWorkersLimit);
 }
 
-// The lease has expired, or somebody has removed the key, or all of etcd's data. Who has led since has written a later
-// term.
+// The lease has expired, or somebody has removed the key, or all of etcd's data, or has brought back older data. Who
+// has led since has written a later term.
 std::vector<EtcdAction> EtcdElection::reclaim(TimePoint now) {
-  if (keys_.holder && keys_.holder_revision != released_) return stop_leading(now);
-  if (keys_.record ? keys_.record->term != term_ : !newest_record_) return stop_leading(now);
+  const bool others = keys_.holder && keys_.holder_revision != released_ && keys_.holder->term >= term_;
+  const bool of_the_past = !keys_.record || keys_.record->term < term_;
+  if (others || (of_the_past ? !newest_record_ : keys_.record->term > term_)) return stop_leading(now);
   if (asked_) return {};
-  if (!keys_.record) keys_.record = newest_record_;
+  if (of_the_past) keys_.record = newest_record_;
   return claim(term_, now);
 }
 

@@ -667,7 +667,7 @@ TEST_CASE("a value that cannot be read is told, and nothing is overwritten", "[e
   CHECK(agent.troubles.back() == "the key /ddprun/job/record has an unknown value: 'format' is out of range");
   CHECK_FALSE(agent.claim(first_claim("x")));
   CHECK(etcd.ctl({"get", "/ddprun/job/record", "--print-value-only"}) == "{\"format\":2}\n");
-  CHECK_THROWS_AS(list_jobs(*access_to(etcd.members()), kEtcdTestLimit), Error);
+  CHECK(list_jobs(*access_to(etcd.members()), kEtcdTestLimit).at(0).unknown == agent.troubles.back());
 }
 
 TEST_CASE("jobs are listed by their keys", "[etcd]") {
