@@ -21,6 +21,7 @@ constexpr Duration kEndWithin = 700s;   // after that
 constexpr Duration kVanishWithin = 150s, kKilledWithin = 500ms, kLetGoEvery = 500ms;
 constexpr int kLetGoTries = 6;
 constexpr double kClockErrorOfMachines = 1.05;  // kLeaseMargin is for that and for ending workers
+constexpr int kSlowMostMs = 9'000;
 constexpr int kShortCutMs = 20'000, kLongFaultMs = 60'000, kRestartMs = 10'000;
 constexpr int kEventsMost = 3'000'000;
 
@@ -51,7 +52,9 @@ Duration scaled(Duration time, double by) {
 }  // namespace
 
 EtcdCluster::EtcdCluster(const EtcdClusterOptions& options)
-    : options_(options), net_(options.seed), etcd_(net_, rate_of_etcd(options.clock_error), options.bug) {
+    : options_(options),
+      net_(options.seed),
+      etcd_(net_, options.etcd_rate.value_or(rate_of_etcd(options.clock_error)), options.bug) {
   for (int i = 0; i < options.agents; ++i) net_.after(net_.milliseconds(2'000), [this] { add_node(); });
   schedule_faults();
 }
@@ -141,6 +144,7 @@ void EtcdCluster::schedule_faults() {
   schedule_fault(options_.cuts, &EtcdCluster::cut_nodes);
   schedule_fault(options_.etcd_cuts, &EtcdCluster::cut_etcd);
   schedule_fault(options_.both_cuts, &EtcdCluster::cut_both);
+  schedule_fault(options_.divisions, &EtcdCluster::divide);
   const auto at_some_time = [this](int times, const std::function<void()>& what) {
     for (int i = 0; i < times; ++i) net_.after(net_.milliseconds(options_.period_ms), what);
   };
@@ -155,8 +159,9 @@ void EtcdCluster::schedule_faults() {
     note("etcd is slow");
     const Duration lasts = net_.milliseconds(kLongFaultMs);
     const bool for_some = net_.chance(0.5);
+    const int most_ms = 1'000 + net_.up_to(kSlowMostMs);
     for (const NodeId id : present_nodes())
-      if (!for_some || net_.chance(0.5)) etcd_.be_slow(id, lasts);
+      if (!for_some || net_.chance(0.5)) etcd_.be_slow(id, lasts, most_ms);
   });
   at_some_time(options_.leader_changes, [this] { etcd_.change_leader(); });
   if (options_.loses_data)
@@ -181,7 +186,10 @@ void EtcdCluster::schedule_fault(int times, void (EtcdCluster::*fault)(NodeId)) 
 
 void EtcdCluster::trouble(Duration lasts) { trouble_until_ = std::max(trouble_until_, net_.now() + lasts + kSettles); }
 
-bool EtcdCluster::is_troubled() const { return net_.now() < trouble_until_ || end_; }
+// Before a round has formed, contact with etcd alone counts: the lease may be nearly over when it starts.
+bool EtcdCluster::is_troubled() const {
+  return net_.now() < trouble_until_ || end_ || net_.now() < round_began_ + kLease;
+}
 
 void EtcdCluster::kill(NodeId id) {
   die(id, net_.chance(options_.silent));
@@ -270,6 +278,18 @@ void EtcdCluster::cut_both(NodeId id) {
   net_.after(lasts, [this, id] { net_.put(id, 0); });
 }
 
+void EtcdCluster::divide(NodeId id) {
+  const Duration lasts = std::chrono::milliseconds(kShortCutMs);
+  note(id, "is cut from the other nodes, and those from etcd");
+  trouble(lasts);
+  net_.put(id, ++sides_);
+  net_.after(lasts, [this, id] { net_.put(id, 0); });
+  for (const NodeId other : present_nodes()) {
+    if (node(other).leadership) etcd_.be_slow(other, lasts, 1'000 + net_.up_to(kSlowMostMs / 2));
+    if (other != id && !node(other).leadership) etcd_.cut(other, lasts);
+  }
+}
+
 void EtcdCluster::all_die() {
   if (end_) return;
   const bool silent = net_.chance(0.5);
@@ -300,7 +320,7 @@ void EtcdCluster::schedule_election(NodeId id) {
   });
 }
 
-// It is sent again after a while; each of both may be carried out.
+// It is sent again every second; each may be carried out.
 template <class Answer>
 void EtcdCluster::ask(NodeId id, EtcdRequest request,
                       const std::function<void(const std::function<void(Answer)>&)>& once) {
@@ -312,9 +332,10 @@ void EtcdCluster::ask(NodeId id, EtcdRequest request,
     elect(id, answer);
   };
   once(done);
-  after(id, limit / 2, [answered, once, done] {
-    if (!*answered) once(done);
-  });
+  for (Duration wait = kRequestLimit / 4; wait < limit; wait += kRequestLimit / 4)
+    after(id, wait, [answered, once, done] {
+      if (!*answered) once(done);
+    });
   after(id, limit, [this, id, request, answered] {
     if (std::exchange(*answered, true)) return;
     node(id).etcd_is_slow = true;
@@ -393,9 +414,10 @@ void EtcdCluster::carry_out(NodeId id, const LeadJob& action) {
   Succession from = action.from;
   note(id, "coordinates, from " + named(from.record.id()) + ", with term " + std::to_string(from.term));
   for (const auto& one : nodes_)
-    require(is_troubled() || one->running.empty(), "no coordinator is replaced for etcd's sake");
+    require(is_troubled() || lost_data_ || one->running.empty(), "no coordinator is replaced for etcd's sake");
   if (options_.bug == EtcdBug::no_wait_for_members && !from.record.find(id)) from.workers_until = now(id);
   from.over = self.end;
+  begins_anew_ |= lost_data_ && action.begins;
   ++takeovers_;
   self.leadership.emplace(
       Leadership{Coordinator(policy_on_etcd(options_), now(id), options_.seed, id, from),
@@ -579,7 +601,7 @@ void EtcdCluster::isolate(NodeId id) {
   self.contact.reset();
   if (!self.running.empty()) {
     note(id, "no contact for a lease");
-    require(is_troubled(), "no worker is ended for etcd's sake");
+    require(is_troubled() || !self.supervisor.running_round(), "no worker is ended for etcd's sake");
   }
   if (options_.bug != EtcdBug::no_fence) dispatch(id, agent::Isolated{});
   if (self.link) try_again(id, false);
@@ -654,6 +676,7 @@ void EtcdCluster::on_round(NodeId id, const RecordId& round, int group_rank) {
 
 void EtcdCluster::on_job_end(NodeId id, const EndJob& message) {
   Node& self = node(id);
+  if (!end_ && self.coordinator != id && (message.for_all || message.outcome.late)) end_ = message.outcome;
   if (message.for_all) {
     to_coordinator(id, NodeNotified{id});
     if (std::exchange(self.end, self.end ? self.end : message.outcome)) return;
@@ -1014,11 +1037,12 @@ bool EtcdCluster::is_excused(NodeId id) {
 void EtcdCluster::check_start(NodeId id, const RecordId& round) {
   for (const auto& one : nodes_)
     if (!one->running.empty() && one->round != round)
-      require(is_excused(one->id), "no worker of another round runs when one starts: " + named(round) + " on node" +
-                                       std::to_string(id) + ", " + named(one->round) + " on node" +
-                                       std::to_string(one->id));
+      require(is_excused(one->id) || begins_anew_, "no worker of another round runs when one starts: " + named(round) +
+                                                       " on node" + std::to_string(id) + ", " + named(one->round) +
+                                                       " on node" + std::to_string(one->id));
   if (!started_.insert(round).second) return;
   note(named(round) + " starts");
+  round_began_ = net_.now();
   require(lost_data_ || *started_.rbegin() == round, "terms and rounds' numbers grow");
 }
 

@@ -29,9 +29,10 @@ struct EtcdClusterOptions {
   int agents = 4;  // at the start
   int nodes_min = 1, nodes_max = 4;
   std::uint64_t seed = 0;
-  double failure = 0.3;     // chance that a worker fails in a round
-  int period_ms = 240'000;  // of all faults, from the start; workers end well half a minute later
-  double clock_error = 2;   // etcd's clock runs so much faster, or slower, than those of the machines
+  double failure = 0.3;                  // chance that a worker fails in a round
+  int period_ms = 240'000;               // of all faults, from the start; workers end well half a minute later
+  double clock_error = 2;                // etcd's clock runs so much faster, or slower, than those of the machines
+  std::optional<double> etcd_rate = {};  // exactly
   // Numbers of each fault.
   int kills = 0;        // of agents; another one is started soon
   double silent = 0.3;  // chance that a killed agent's host goes silent, too
@@ -41,6 +42,7 @@ struct EtcdClusterOptions {
   int cuts = 0;       // nodes cut from other nodes, up to 20 s
   int etcd_cuts = 0;  // nodes cut from etcd, up to a minute
   int both_cuts = 0;  // a node cut from all
+  int divisions = 0;  // a node reaches etcd alone, and etcd is slow for the coordinator
   int outages = 0;    // of etcd, up to a minute
   int slow_phases = 0;
   int leader_changes = 0;
@@ -143,6 +145,7 @@ class EtcdCluster {
   void cut_nodes(NodeId id);
   void cut_etcd(NodeId id);
   void cut_both(NodeId id);
+  void divide(NodeId id);
   void all_die();
 
   // An agent and etcd.
@@ -223,11 +226,12 @@ class EtcdCluster {
   int sides_ = 0, serials_ = 0, takeovers_ = 0, calls_ = 0;
   TimePoint trouble_until_;  // of other kinds than etcd's
   std::set<RecordId> started_;
+  TimePoint round_began_;  // the newest one
   std::map<RecordId, NodeId> failing_;
-  bool lost_data_ = false;
-  bool keys_stay_ = false;           // the last coordinator did not reach etcd when it left
-  std::optional<Outcome> end_;       // that was decided first
-  std::optional<Verdict> last_end_;  // who comes later begins the job again
+  bool lost_data_ = false, begins_anew_ = false;  // begins_anew_: who was in no round has asked an empty etcd
+  bool keys_stay_ = false;                        // the last coordinator did not reach etcd when it left
+  std::optional<Outcome> end_;                    // that was decided first
+  std::optional<Verdict> last_end_;               // who comes later begins the job again
   std::string transcript_;
 };
 

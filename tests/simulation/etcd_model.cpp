@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kEtcdDelayMs = 15, kEtcdSlowMs = 10'000, kExpiryLateMs = 500, kWatchBrokenMs = 5'000;
+constexpr int kEtcdDelayMs = 15, kExpiryLateMs = 500, kWatchBrokenMs = 5'000;
 constexpr Duration kLateMost = 20s, kSentAgainAfter = 100ms, kEndedRecordLease = 60s,
                    kRecordLease = std::chrono::hours(24 * 7);
 constexpr double kAnswerLost = 0.02, kRequestDropped = 0.02, kWatchBreaks = 0.05;
@@ -17,8 +17,8 @@ constexpr double kAnswerLost = 0.02, kRequestDropped = 0.02, kWatchBreaks = 0.05
 }  // namespace
 
 Duration EtcdModel::delay(NodeId node) {
-  const auto slow = slow_until_.find(node);
-  if (slow != slow_until_.end() && net_.now() < slow->second) return 500ms + net_.milliseconds(kEtcdSlowMs / 2);
+  const auto slow = slow_.find(node);
+  if (slow != slow_.end() && net_.now() < slow->second.first) return 250ms + net_.milliseconds(slow->second.second / 2);
   return 1ms + net_.milliseconds(kEtcdDelayMs);
 }
 

@@ -56,7 +56,8 @@ class EtcdModel {
 
   // Faults.
   void go_down(Duration lasts);
-  void be_slow(NodeId node, Duration lasts) { slow_until_[node] = net_.now() + lasts; }  // for it
+  // Its requests then take half a second to `most_ms`.
+  void be_slow(NodeId node, Duration lasts, int most_ms) { slow_[node] = {net_.now() + lasts, most_ms}; }
   void cut(NodeId node, Duration lasts);
   void change_leader() { extend_leases(); }
   void lose_data();
@@ -113,7 +114,8 @@ class EtcdModel {
   std::map<std::int64_t, Lease> leases_;
   std::map<std::int64_t, std::int64_t> lease_by_fence_;
   std::map<NodeId, Watch> watches_;
-  std::map<NodeId, TimePoint> cut_until_, slow_until_;
+  std::map<NodeId, TimePoint> cut_until_;
+  std::map<NodeId, std::pair<TimePoint, int>> slow_;  // until when, most_ms
   TimePoint down_until_;
   int requests_ = 0, records_read_ = 0;
 };
