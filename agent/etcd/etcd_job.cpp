@@ -240,10 +240,16 @@ void EtcdJob::end(const LastAct& act, Duration within, std::function<void()> don
     last.puts = {{keys_.record, encode(*act.record, WallClock::now()), lease}};
     last.erased = {keys_.holder};
     const std::int64_t before = std::exchange(record_lease_, lease);
-    client_.request(transaction(last), within, [this, before, lease, within, finish](const EtcdResult& result) {
-      if (!result.answer || before == 0 || before == lease) return finish();
-      client_.request(revoke_lease(before), within, finish);  // nothing is left that has it
-    });
+    client_.request(transaction(last), within,
+                    [this, last, before, lease, within, finish](const EtcdResult& got) mutable {
+                      if (!got.answer) return finish();
+                      if (!got.answer->succeeded) {  // the key's lease may have expired, and nobody has it
+                        last.compares = {{keys_.holder, 0}, {keys_.record, record_revision_}};
+                        return client_.request(transaction(last), within, finish);
+                      }
+                      if (before == 0 || before == lease) return finish();
+                      client_.request(revoke_lease(before), within, finish);  // nothing is left that has it
+                    });
   });
 }
 

@@ -26,6 +26,7 @@ constexpr rendezvous::ListenPurpose kAgentsPort{"the agent", "--control-port"};
 constexpr const char* kSelf = "127.0.0.1";
 constexpr std::chrono::seconds kToldAfter{3};  // without an answer of etcd: its leader may change
 constexpr std::chrono::seconds kEndLimit{3};   // for etcd to remove the keys
+constexpr Duration kNextCoordinator = rendezvous::kEtcdKeyLease + rendezvous::kLeaseMargin;
 constexpr std::chrono::seconds kStuckTick{1};
 
 // Two agents of one machine and one network have the same one.
@@ -55,7 +56,7 @@ class EtcdLink : public Coordination {
         loop_stood_(std::move(loop_stood)),
         hooks_(std::move(hooks)),
         election_(node(), static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()),
-                  {.silent_round = meeting.etcd->silent_round}, this_host()),
+                  {.silent_round = meeting.etcd->silent_round}, this_host(), trust_.tls->mark()),
         job_(
             io, meeting.etcd, meeting.run_id,
             {[this](const rendezvous::EtcdKeys& seen) { elect(rendezvous::HolderSeen{seen}); },
@@ -220,12 +221,12 @@ class EtcdLink : public Coordination {
     if (end_.outcome) return false;
     end_.outcome = outcome;
     server_->set_job_end(outcome);
-    if (!connected()) end_.set_deadline();
+    if (!connected()) end_.set_deadline(kNextCoordinator);
     return true;
   }
 
   void on_connection_failure(const rendezvous::CoordinatorClient::Failure& failure) {
-    if (end_.outcome) end_.set_deadline();
+    if (end_.outcome) end_.set_deadline(kNextCoordinator);
     elect(rendezvous::HolderDisconnected{failure.gone, std::max(client_->heard_at(), server_->led_at())});
     if (end_.outcome || !client_) return;
     hooks_.on_unreachable(unreachable(failure.why), false, Clock::now());
@@ -308,6 +309,14 @@ class EtcdLink : public Coordination {
   void carry_out(const rendezvous::LearnEnd& action) {
     if (on_job_end(action.outcome)) hooks_.on_message(rendezvous::EndJob{action.outcome, true});
     end_.all_notified = true;  // who comes reads it, too
+  }
+  void carry_out(const rendezvous::WrongMark&) {
+    const std::string why =
+        "the job " + meeting_.run_id +
+        " at etcd has another token: pass the one that its nodes have (--token-file)"
+        ", or another --rdzv-id; if none of them runs any more, remove its keys (etcdctl del --prefix " +
+        meeting_.etcd->prefix + "/" + meeting_.run_id + "/)";
+    hooks_.on_message(rendezvous::EndJob{{rendezvous::Verdict::refused, 0, why, {}}, false});
   }
   void carry_out(const rendezvous::KeysAreGone&) {
     if (!end_.outcome)

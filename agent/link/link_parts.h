@@ -50,7 +50,10 @@ struct LoopSide {
 // The job's end, for all nodes, and when this one may leave.
 struct JobEnd {
   bool may_leave() const { return !outcome || all_notified || Clock::now() >= deadline; }
-  void set_deadline() { deadline = std::min(deadline, Clock::now() + rendezvous::kLease + rendezvous::kLeaseMargin); }
+  // `another`: by then another coordinator is there, if there is to be one.
+  void set_deadline(Duration another = rendezvous::kLease + rendezvous::kLeaseMargin) {
+    deadline = std::min(deadline, Clock::now() + another);
+  }
 
   std::optional<rendezvous::Outcome> outcome;  // empty: it goes on
   bool all_notified = false;                   // all nodes know of it

@@ -19,8 +19,9 @@ std::vector<EtcdAction> operator+(std::vector<EtcdAction> first, std::vector<Etc
 
 }  // namespace
 
-EtcdElection::EtcdElection(NodeId self, std::uint64_t seed, const EtcdTiming& timing, std::string host)
-    : self_(self), host_(std::move(host)), random_(seed ^ self), timing_(timing) {}
+EtcdElection::EtcdElection(NodeId self, std::uint64_t seed, const EtcdTiming& timing, std::string host,
+                           std::string mark)
+    : self_(self), host_(std::move(host)), mark_(std::move(mark)), random_(seed ^ self), timing_(timing) {}
 
 std::vector<EtcdAction> EtcdElection::on(const EtcdEvent& event, TimePoint now) {
   if (over_) return {};
@@ -71,6 +72,7 @@ std::vector<EtcdAction> EtcdElection::handle(const KeysRead& event, TimePoint no
     }
     return reclaim(now);
   }
+  if (keys_.record && !keys_.record->over && keys_.record->mark != mark_) return over_ = true, Actions{WrongMark{}};
   if (is_ours()) return claim(keys_.record->term + 1, now);  // won late: nobody knows how long its lease has run
   if (connected_to_ == 0) {
     if (newest_.round > 0 && !keys_.record) return over_ = true, Actions{KeysAreGone{}};
@@ -197,7 +199,7 @@ std::vector<EtcdAction> EtcdElection::handle(const RoundSeen& event, TimePoint) 
 
 std::vector<EtcdAction> EtcdElection::handle(const RecordChanged& event, TimePoint now) {
   if (!leads_) return {};
-  to_store_ = newest_record_ = EtcdRecord{term_, event.record, {}, event.over};
+  to_store_ = newest_record_ = EtcdRecord{term_, event.record, {}, event.over, mark_};
   if (event.over || event.record.id() != stored_) store_at_ = now;
   if (event.record.id() != stored_ && !round_waits_since_) round_waits_since_ = now;
   return decide(now);
@@ -272,6 +274,7 @@ std::vector<EtcdAction> EtcdElection::follow(const std::vector<ControlAddress>& 
 EtcdRecord EtcdElection::next_record(int term) const {
   EtcdRecord out = keys_.record.value_or(EtcdRecord{});
   out.term = term;
+  out.mark = mark_;
   if (!out.over) return out;
   const Verdict verdict = std::exchange(out.over, std::nullopt)->verdict;
   out.round.nodes.clear();

@@ -118,9 +118,10 @@ struct FollowHolder {  // connect there
 struct LearnEnd {  // the job's
   Outcome outcome;
 };
+struct WrongMark {};    // the job that goes on there has other credentials: this agent has no part in it
 struct KeysAreGone {};  // the job has rounds, and etcd knows nothing of it: it can go on nowhere
 using EtcdAction = std::variant<ReadKeys, ClaimKey, RenewLease, StoreRecord, ReleaseKey, LeadJob, RecordStored,
-                                StopLeading, FollowHolder, LearnEnd, KeysAreGone>;
+                                StopLeading, FollowHolder, LearnEnd, WrongMark, KeysAreGone>;
 
 // When this agent leaves: if the coordinator's key has this revision, it is released, or goes with the job's end.
 struct LastAct {
@@ -144,8 +145,9 @@ struct EtcdTiming {
 
 class EtcdElection {
  public:
-  // `host`: EtcdHolder::host of this agent; empty: not known.
-  explicit EtcdElection(NodeId self, std::uint64_t seed = 0, const EtcdTiming& timing = {}, std::string host = {});
+  // `host`: EtcdHolder::host of this agent; empty: not known. `mark`: EtcdRecord::mark.
+  explicit EtcdElection(NodeId self, std::uint64_t seed = 0, const EtcdTiming& timing = {}, std::string host = {},
+                        std::string mark = {});
   std::vector<EtcdAction> on(const EtcdEvent& event, TimePoint now);
   // When EtcdTick is due. It is due at once after construction.
   std::optional<TimePoint> next_deadline() const;
@@ -196,7 +198,7 @@ class EtcdElection {
   Duration random_part_of(Duration most);
 
   const NodeId self_;
-  const std::string host_;
+  const std::string host_, mark_;
   std::uint64_t random_;
   const EtcdTiming timing_;
   EtcdKeys keys_;

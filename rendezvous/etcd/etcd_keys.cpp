@@ -41,6 +41,7 @@ void fields(auto& a, wire::Is<RecordValue> auto& m) {
     a("resized", m.record.round.resized);
   }
   a("over", m.record.over);
+  a.unless_default("mark", m.record.mark);
 }
 
 std::uint64_t milliseconds_of(WallClock::time_point when) {

@@ -31,6 +31,7 @@ struct EtcdRecord {
   Round round;        // the last one that was formed; number 0: none. Without nodes: no worker of it may live
   Duration age = {};  // since it was new, when it was read
   std::optional<Outcome> over = {};  // the job has ended so
+  std::string mark = {};             // TlsContext::mark() of its nodes: others have no part in it
 };
 
 // `revision`s are etcd's; 0: there is no such key.

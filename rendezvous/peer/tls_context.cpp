@@ -30,6 +30,12 @@ void TlsContext::prepare() {
   throw UsageError("cannot set up TLS", why, "See --tls-cert, --tls-key and --tls-ca.");
 }
 
+std::string TlsContext::mark() {
+  if (plain()) return "plain";
+  prepare();
+  return engine_->mark();
+}
+
 std::unique_ptr<TlsSession> TlsContext::open(PeerRole role) {
   check(!plain(), "a plain connection asks for no TLS");
   prepare();

@@ -21,6 +21,8 @@ class TlsContext {
   bool plain() const { return std::holds_alternative<NoCredentials>(credentials_); }
   // Throws UsageError if a file cannot be used, Error if the module cannot. Cheap when repeated.
   void prepare();
+  // Tells jobs of different credentials apart (tls_plugin.h); "plain": it has none. Calls prepare() first.
+  std::string mark();
   // Calls prepare() first. Not for plain connections.
   std::unique_ptr<TlsSession> open(PeerRole role);
 

@@ -295,6 +295,8 @@ class Engine : public TlsEngine {
 
   const std::string& why() const { return why_; }  // empty: usable
 
+  const char* mark() const override { return mark_.data(); }
+
   TlsSession* open(PeerRole role) override {
     SSL_CTX* context = role == PeerRole::server ? server_.get() : client_.get();
     if (!context) return nullptr;
@@ -320,7 +322,11 @@ class Engine : public TlsEngine {
   }
 
   void set_up_token(SSL_CTX* context, const TlsKeys& keys) {
-    if (!derive_psk(keys.token, keys.run_id, psk_) || !use_psk(context, psk_)) note("OpenSSL has no HKDF");
+    Psk other;  // of no job, as an id has no '/'
+    const std::string no_id = std::string(keys.run_id) + "/mark";
+    if (!derive_psk(keys.token, keys.run_id, psk_) || !derive_psk(keys.token, no_id, other) || !use_psk(context, psk_))
+      return note("OpenSSL has no HKDF");
+    for (std::size_t i = 0; i < kMarkBytes; ++i) std::snprintf(&mark_[2 * i], 3, "%02x", other.key[i]);
   }
 
   void set_up_https_client(const TlsKeys& keys) {
@@ -362,6 +368,8 @@ class Engine : public TlsEngine {
 
   const AuthMethod auth_method_;
   const std::string host_;
+  static constexpr std::size_t kMarkBytes = 8;
+  std::array<char, 2 * kMarkBytes + 1> mark_{"certificates"};
   Psk psk_;  // before the contexts, which point to it
   Context server_, client_;
   std::string why_;

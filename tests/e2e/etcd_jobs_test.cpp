@@ -205,3 +205,21 @@ TEST_CASE("what cannot mend by itself ends the start with one sentence", "[etcd]
   fine.wait_for_output("up 1/0/1/0", kLimit);
   job.end_well({2});
 }
+
+TEST_CASE("a node with another token has no part in the job, also once nobody coordinates it", "[etcd]") {
+  if (!has_etcd()) return;
+  EtcdCluster etcd;
+  EtcdNodes job(etcd);
+  for (const char* name : {"ours", "another"}) token_file(job.folder, name);
+  job.add({"--token-file=ours"}).wait_for_output("up 1/0/1/0", kLimit);
+  const std::string words = "has another token: pass the one that its nodes have (--token-file)";
+  Command& while_it_runs = job.add({"--token-file=another"});
+  CHECK(while_it_runs.wait_exit(kLimit).code == 69);
+  CHECK_THAT(while_it_runs.err(), Catch::Contains(words));
+  job.kill(0);
+  Command& afterwards = job.add();
+  CHECK(afterwards.wait_exit(kLimit).code == 69);
+  CHECK_THAT(afterwards.err(), Catch::Contains(words));
+  job.add({"--token-file=ours"}).wait_for_output("up [23]/0/1/0", kLimit);
+  job.end_well({3});
+}

@@ -139,7 +139,9 @@ TEST_CASE("nodes that reach each other train on while etcd is out of reach of so
   CHECK(job.wait_for_world(3, Clock::now() + 500ms).round == round);
   // A node that does not reach etcd finds the next coordinator through others.
   const Training two = change(job, "the coordinator's node killed", 2, kEtcdMendLimit, [&] { job.kill_node(0); });
-  CHECK(two.hosts == std::map<int, std::string>{{0, "host1"}, {1, "host2"}});
+  std::set<std::string> left;  // in any order: on a busy machine the one without etcd may come later than the round
+  for (const auto& [rank, host] : two.hosts) left.insert(host);
+  CHECK(left == std::set<std::string>{"host1", "host2"});
   job.all_end_well({1, 2});
 }
 

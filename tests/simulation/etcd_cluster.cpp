@@ -110,13 +110,14 @@ void EtcdCluster::run(std::optional<Duration> until) {
   }
 }
 
-// Who decided the end may have died before it told anybody: then the job has ended once more.
+// Who decided the end may have died, or been out of reach of some, before etcd had it: then the job ends once more.
 void EtcdCluster::check_end() {
   require(end_ || lost_data_, "the job ends");  // without its keys it may go on nowhere
+  const bool is_written = end_ && etcd_.first_end() && etcd_.first_end()->reason == end_->reason;
   std::optional<Verdict> verdict;
   for (const auto& one : nodes_) {
     require(one->running.empty(), "no worker is left at the end");
-    if (!one->in_last_round || !one->alive || one->left || lost_data_) continue;
+    if (!one->in_last_round || !one->alive || one->left || lost_data_ || !is_written) continue;
     require(one->finished_with && one->finished_with->verdict == verdict.value_or(one->finished_with->verdict),
             "all nodes learn the same end, node" + std::to_string(one->id) + " too");
     verdict = one->finished_with->verdict;
@@ -414,7 +415,8 @@ void EtcdCluster::carry_out(NodeId id, const LeadJob& action) {
   Succession from = action.from;
   note(id, "coordinates, from " + named(from.record.id()) + ", with term " + std::to_string(from.term));
   for (const auto& one : nodes_)
-    require(is_troubled() || lost_data_ || one->running.empty(), "no coordinator is replaced for etcd's sake");
+    require(is_troubled() || lost_data_ || !is_present(one->id) || !one->supervisor.running_round(),
+            "no coordinator is replaced for etcd's sake");
   if (options_.bug == EtcdBug::no_wait_for_members && !from.record.find(id)) from.workers_until = now(id);
   from.over = self.end;
   begins_anew_ |= lost_data_ && action.begins;

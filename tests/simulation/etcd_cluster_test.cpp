@@ -144,7 +144,7 @@ TEST_CASE("a thousand nodes ask etcd little, at rest and when their coordinator 
   cluster.run(90s);
   const int at_rest = cluster.etcd().requests() - before, records = cluster.etcd().records_read();
   cluster.kill_coordinator();
-  cluster.run(200s);
+  cluster.run(200s);  // some workers are given their time to end
   CHECK(cluster.rounds() == 2);
   const int in_failover = cluster.etcd().requests() - before - at_rest;
   const int records_in_failover = cluster.etcd().records_read() - records;

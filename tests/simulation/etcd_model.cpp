@@ -113,6 +113,7 @@ void EtcdModel::put_record(const EtcdRecord& record, int call) {
     throw std::logic_error("broken: the ledger is kept");
   if (!holder_.value || holder_.value->released || holder_.value->term != record.term)
     throw std::logic_error("broken: only the coordinator that holds the key writes the record");
+  if (!first_end_) first_end_ = record.over;
   const bool for_good = record.over && record.over->verdict == Verdict::success;
   record_ = {record, ++revision_, grant(for_good ? kEndedRecordLease : Duration(kRecordLease)), net_.now(), call};
 }

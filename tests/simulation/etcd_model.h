@@ -67,6 +67,7 @@ class EtcdModel {
   int requests() const { return requests_; }
   int records_read() const { return records_read_; }
   bool has_coordinator() const { return holder_.revision != 0; }
+  const std::optional<Outcome>& first_end() const { return first_end_; }  // of the job, as it was written
   const std::optional<EtcdRecord>& record() const { return record_.value; }
 
  private:
@@ -117,6 +118,7 @@ class EtcdModel {
   std::map<NodeId, TimePoint> cut_until_;
   std::map<NodeId, std::pair<TimePoint, int>> slow_;  // until when, most_ms
   TimePoint down_until_;
+  std::optional<Outcome> first_end_;
   int requests_ = 0, records_read_ = 0;
 };
 
