@@ -46,7 +46,7 @@ struct HolderSeen {  // by the watch; keys.record is not set
 };
 struct ClaimAnswered {
   bool won = false;
-  EtcdKeys keys;  // after the transaction
+  EtcdKeys keys = {};  // after the transaction
 };
 struct RenewalAnswered {
   TimePoint sent_at;   // when the lease's renewal was sent
@@ -88,19 +88,19 @@ struct ReadKeys {};
 // Puts both keys if they have these revisions; the coordinator's gets a lease of kEtcdKeyLease.
 struct ClaimKey {
   std::int64_t holder_revision = 0, record_revision = 0;
-  EtcdHolder holder;  // without name and places, which the agent adds
-  EtcdRecord record;
+  EtcdHolder holder = {};  // without name and places, which the agent adds
+  EtcdRecord record = {};
 };
 struct RenewLease {  // and reads, at the same time, whether the coordinator's key has this revision
   std::int64_t fence = 0;
 };
 struct StoreRecord {  // if both keys have these revisions: one that arrives late changes nothing
   std::int64_t fence = 0, record_revision = 0;
-  EtcdRecord record;
+  EtcdRecord record = {};
 };
 struct ReleaseKey {  // puts the holder as released, if the key has this revision; without an answer
   std::int64_t fence = 0;
-  EtcdHolder holder;
+  EtcdHolder holder = {};
 };
 struct LeadJob {
   Succession from;
@@ -126,7 +126,7 @@ using EtcdAction = std::variant<ReadKeys, ClaimKey, RenewLease, StoreRecord, Rel
 // When this agent leaves: if the coordinator's key has this revision, it is released, or goes with the job's end.
 struct LastAct {
   std::int64_t fence = 0;
-  EtcdHolder holder;                      // as released
+  EtcdHolder holder = {};                 // as released
   std::optional<EtcdRecord> record = {};  // of the job that has ended; empty: it goes on
 };
 

@@ -28,7 +28,7 @@ struct EtcdHolder {
 
 struct EtcdRecord {
   int term = 0;       // of the last coordinator
-  Round round;        // the last one that was formed; number 0: none. Without nodes: no worker of it may live
+  Round round = {};   // the last one that was formed; number 0: none. Without nodes: no worker of it may live
   Duration age = {};  // since it was new, when it was read
   std::optional<Outcome> over = {};  // the job has ended so
   std::string mark = {};             // TlsContext::mark() of its nodes: others have no part in it

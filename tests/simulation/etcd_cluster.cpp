@@ -464,6 +464,8 @@ void EtcdCluster::carry_out(NodeId id, const LearnEnd& action) {
   node(id).all_notified = true;
 }
 
+void EtcdCluster::carry_out(NodeId, const WrongMark&) { require(false, "all nodes have the same credentials"); }
+
 void EtcdCluster::carry_out(NodeId id, const KeysAreGone&) {
   require(lost_data_ || end_, "keys do not vanish while the job goes on");
   note(id, "finds no keys");

@@ -165,6 +165,7 @@ class EtcdCluster {
   void carry_out(NodeId id, const StopLeading& action);
   void carry_out(NodeId id, const FollowHolder& action);
   void carry_out(NodeId id, const LearnEnd& action);
+  void carry_out(NodeId id, const WrongMark& action);
   void carry_out(NodeId id, const KeysAreGone& action);
 
   // An agent's connection to the coordinator.
