@@ -205,11 +205,11 @@ void EtcdJob::put_record(RecordWrite write, const Done<StoreAnswered>& done) {
 void EtcdJob::take_stored(RecordWrite write, const EtcdAnswer& answer, const Done<StoreAnswered>& done) {
   if (answer.succeeded) {
     record_written(answer.revision, write.lease);
-    return done(StoreAnswered{true, answer.revision});
+    return done(StoreAnswered{true, answer.revision, write.fence});
   }
   const auto keys = take_keys(answer);
   if (!keys) return done({});
-  if (keys->holder_revision != write.fence) return done(StoreAnswered{});
+  if (keys->holder_revision != write.fence) return done(StoreAnswered{.fence = write.fence});
   if (++write.tries == kRecordTries) return done({});
   put_record(std::move(write), done);
 }

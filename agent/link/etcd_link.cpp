@@ -38,7 +38,7 @@ std::string this_host() {
   return network.empty() || boot.empty() ? "" : boot + " " + network;
 }
 
-// Keeps the job's record, and says when etcd has last answered: for the coordinator's thread.
+// When this coordinator was in charge by what etcd has answered: for the server's thread.
 struct Outside {
   std::atomic<TimePoint> contact = TimePoint();
 };

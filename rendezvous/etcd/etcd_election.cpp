@@ -133,7 +133,7 @@ std::vector<EtcdAction> EtcdElection::handle(const RenewalAnswered& event, TimeP
 }
 
 std::vector<EtcdAction> EtcdElection::handle(const StoreAnswered& event, TimePoint now) {
-  if (!storing_) return {};
+  if (!storing_ || event.fence != storing_fence_) return {};
   const EtcdRecord record = *std::exchange(storing_, std::nullopt);
   if (!event.stored) {
     if (!to_store_) to_store_ = record;
@@ -226,6 +226,7 @@ std::vector<EtcdAction> EtcdElection::decide_as_coordinator(TimePoint now) {
   }
   if (to_store_ && !storing_ && now >= store_at_) {
     storing_ = std::exchange(to_store_, std::nullopt);
+    storing_fence_ = fence_;
     out.push_back(StoreRecord{fence_, keys_.record_revision, *storing_});
   }
   return out;

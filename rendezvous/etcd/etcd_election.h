@@ -55,6 +55,7 @@ struct RenewalAnswered {
 struct StoreAnswered {
   bool stored = false;               // false: the fence has refused it
   std::int64_t record_revision = 0;  // if it was stored
+  std::int64_t fence = 0;            // StoreRecord::fence: an answer may come after another claim
 };
 enum class EtcdRequest { read, claim, renewal, store };
 struct RequestFailed {  // nobody knows whether it was carried out
@@ -225,7 +226,7 @@ class EtcdElection {
   int group_rank_ = -1;
   // As coordinator.
   bool leads_ = false;
-  std::int64_t fence_ = 0, released_ = 0;  // revisions of the coordinator's key
+  std::int64_t fence_ = 0, released_ = 0, storing_fence_ = 0;  // revisions of the coordinator's key
   int term_ = 0;
   TimePoint contact_ = {};
   std::optional<EtcdRecord> newest_record_, to_store_, storing_;

@@ -130,7 +130,7 @@ ClaimAnswered EtcdModel::claim(const ClaimKey& claim, std::int64_t lease) {
 StoreAnswered EtcdModel::store(const StoreRecord& store, int call) {
   const bool same = holder_.revision == store.fence && record_.revision == store.record_revision;
   if (same || (bug_ == EtcdBug::store_without_compare && record_.call != call)) put_record(store.record, call);
-  return {record_.call == call, record_.revision};
+  return {record_.call == call, record_.revision, store.fence};
 }
 
 void EtcdModel::release(const ReleaseKey& release) {
