@@ -20,6 +20,7 @@ constexpr seconds kPauseMost{1};
 constexpr seconds kKeepFor{30};
 constexpr std::size_t kKeptMost = 2;
 constexpr int kHttpOk = 200;
+constexpr const char* kOtherCluster = "it is of another cluster of etcd than most of the endpoints";
 
 // Clients begin with different members.
 std::size_t first_of(std::size_t count) {
@@ -50,6 +51,7 @@ EtcdClient::EtcdClient(asio::io_context& io, std::shared_ptr<const EtcdAccess> a
       names_(std::make_shared<rendezvous::Resolver>(io)),
       member_(first_of(access_->members.size())),
       try_limit_(kTryFirst),
+      clusters_(access_->members.size()),
       kept_until_(io) {}
 
 bool EtcdClient::watches_well() const { return watch_ && watch_->member == member_; }
@@ -100,6 +102,7 @@ void EtcdClient::take(const CallPtr& call, bool logging_in, const PostResult& go
   if (const auto* refusal = std::get_if<EtcdRefusal>(&read)) return take_refusal(call, logging_in, *refusal);
   if (call->line && !logging_in) return fail(call, {.why = "it has ended the watch"});
   auto& answer = std::get<EtcdAnswer>(read);
+  if (!logging_in && !believes(*call, answer)) return fail(call, {.why = kOtherCluster});
   if (logging_in) {
     if (answer.token.empty()) return fail(call, {.why = "it gives no token", .lasting = true});
     token_ = answer.token;
@@ -109,6 +112,15 @@ void EtcdClient::take(const CallPtr& call, bool logging_in, const PostResult& go
   local_address_ = call->http->local_address();
   keep(std::move(call->http));
   finish(call, {.answer = std::move(answer), .sent_at = call->sent_at});
+}
+
+// A member that was set up anew answers like an empty etcd: more than half of them must be of that cluster.
+bool EtcdClient::believes(const Call& call, const EtcdAnswer& answer) {
+  clusters_[call.member] = answer.cluster;
+  const auto same = static_cast<std::size_t>(std::count(clusters_.begin(), clusters_.end(), answer.cluster));
+  const bool all_were_asked = call.failures + 1 >= clusters_.size();
+  if (2 * same > clusters_.size() || (cluster_.empty() && all_were_asked)) cluster_ = answer.cluster;
+  return cluster_ == answer.cluster;
 }
 
 void EtcdClient::take_refusal(const CallPtr& call, bool logging_in, const EtcdRefusal& refusal) {
@@ -133,6 +145,7 @@ void EtcdClient::take_piece(const CallPtr& call, const std::string& piece) {
     const auto read = read_etcd_answer(kHttpOk, std::string_view(call->input).substr(0, end));
     call->input.erase(0, end + 1);
     if (const auto* refusal = std::get_if<EtcdRefusal>(&read)) return take_refusal(call, false, *refusal);
+    if (!believes(*call, std::get<EtcdAnswer>(read))) return fail(call, {.why = kOtherCluster});
     call->line(std::get<EtcdAnswer>(read));
     if (alive.expired() || watch_ != call) return;
   }

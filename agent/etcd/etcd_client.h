@@ -55,6 +55,7 @@ class EtcdClient {
   void begin(const CallPtr& call);
   void send(const CallPtr& call);
   void take(const CallPtr& call, bool logging_in, const PostResult& got);
+  bool believes(const Call& call, const EtcdAnswer& answer);
   void take_refusal(const CallPtr& call, bool logging_in, const EtcdRefusal& refusal);
   void take_piece(const CallPtr& call, const std::string& piece);
   void fail(const CallPtr& call, const EtcdRefusal& refusal);
@@ -67,6 +68,8 @@ class EtcdClient {
   const std::shared_ptr<rendezvous::Resolver> names_;
   std::size_t member_;  // to ask next
   Duration try_limit_;
+  std::vector<std::string> clusters_;  // by member: EtcdAnswer::cluster of its last answer
+  std::string cluster_;                // that we believe
   std::string token_, local_address_;
   bool has_no_users_ = false;  // etcd
   std::set<CallPtr> calls_;

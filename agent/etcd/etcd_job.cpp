@@ -78,16 +78,16 @@ bool EtcdJob::take(const EtcdResult& result) {
   return result.answer.has_value();
 }
 
-// What the watch says may be older than what an answer has said.
-void EtcdJob::see_holder(const EtcdValue* holder, std::int64_t at_revision) {
-  if (at_revision < holder_seen_at_) return;
-  holder_seen_at_ = at_revision;
-  holder_lease_ = holder ? holder->lease : 0;
+// The lease, too: where etcd was restored from a backup, another key may get the same revision.
+EtcdCompare EtcdJob::fenced(std::int64_t fence) const { return {keys_.holder, fence, fence == 0 ? 0 : own_lease_}; }
+
+bool EtcdJob::is_own(const EtcdValue* holder) const {
+  return holder && std::find(leases_.begin(), leases_.end(), holder->lease) != leases_.end();
 }
 
 // Empty: a value cannot be read.
 std::optional<EtcdKeys> EtcdJob::take_keys(const EtcdAnswer& answer) {
-  see_holder(answer.find(keys_.holder), answer.revision);
+  if (const EtcdValue* holder = answer.find(keys_.holder); is_own(holder)) own_lease_ = holder->lease;
   const EtcdValue* record = answer.find(keys_.record);
   record_revision_ = revision_of(record);
   if (const std::int64_t lease = record ? record->lease : 0; lease != record_lease_) {
@@ -145,28 +145,22 @@ std::optional<ClaimAnswered> EtcdJob::take_claim(const ClaimKey& claim, std::int
   if (result.answer->succeeded) {
     const std::int64_t revision = result.answer->revision;
     out.keys = {revision, claim.holder, revision, claim.record, revision};
-    holder_lease_ = lease;
-    holder_seen_at_ = revision;
+    own_lease_ = lease;
     record_written(revision, record_lease);
   } else {
     auto keys = take_keys(*result.answer);
     if (!keys) return {};
-    out = {holder_lease_ == lease, std::move(*keys)};
+    const EtcdValue* holder = result.answer->find(keys_.holder);
+    out = {holder && holder->lease == lease, std::move(*keys)};
     if (record_lease_ != record_lease) client_.request(revoke_lease(record_lease), {}, [](const EtcdResult&) {});
   }
-  revoke_leases_but(holder_lease_);
+  revoke_leases_but(own_lease_);
   return out;
 }
 
 void EtcdJob::renew(std::int64_t fence, const Done<RenewalAnswered>& done) {
-  const bool ours = std::find(leases_.begin(), leases_.end(), holder_lease_) != leases_.end();
-  const TimePoint now = Clock::now();
-  if (!ours)
-    return asio::post(io_, [done, now, alive = std::weak_ptr(alive_)] {
-      if (!alive.expired()) done(RenewalAnswered{.sent_at = now});
-    });
-  keep_record_lease(now);
-  client_.request(keep_lease(holder_lease_), {}, [this, fence, done](const EtcdResult& result) {
+  keep_record_lease(Clock::now());
+  client_.request(keep_lease(own_lease_), {}, [this, fence, done](const EtcdResult& result) {
     if (!take(result)) return done({});
     if (result.answer->lasts == 0) return done(RenewalAnswered{.sent_at = result.sent_at});
     read_fence(fence, result.sent_at, done);
@@ -175,7 +169,7 @@ void EtcdJob::renew(std::int64_t fence, const Done<RenewalAnswered>& done) {
 
 // A transaction that only compares is not linearizable: a member without the others would answer it.
 void EtcdJob::read_fence(std::int64_t fence, TimePoint sent_at, const Done<RenewalAnswered>& done) {
-  const EtcdTransaction compare{.compares = {{keys_.holder, fence}}, .read = {keys_.holder}};
+  const EtcdTransaction compare{.compares = {fenced(fence)}, .read = {keys_.holder}};
   client_.request(transaction(compare), {}, [this, sent_at, done](const EtcdResult& result) {
     if (!take(result)) return done({});
     done(RenewalAnswered{sent_at, result.answer->succeeded});
@@ -185,14 +179,15 @@ void EtcdJob::read_fence(std::int64_t fence, TimePoint sent_at, const Done<Renew
 void EtcdJob::store(const StoreRecord& store, const Done<StoreAnswered>& done) {
   with_record_lease(store.record, [this, store, done](std::int64_t lease) {
     if (!lease) return done({});
-    put_record({store.fence, lease, encode(store.record, WallClock::now())}, done);
+    const std::int64_t revision = store.fence == 0 ? store.record_revision : record_revision_;
+    put_record({store.fence, revision, lease, encode(store.record, WallClock::now())}, done);
   });
 }
 
 // It compares the record, too: a try that was given up may be carried out after a later write. If one of its own tries
 // was carried out without an answer, it writes the same again.
 void EtcdJob::put_record(RecordWrite write, const Done<StoreAnswered>& done) {
-  const EtcdTransaction put{.compares = {{keys_.holder, write.fence}, {keys_.record, record_revision_}},
+  const EtcdTransaction put{.compares = {fenced(write.fence), {keys_.record, write.revision}},
                             .puts = {{keys_.record, write.value, write.lease}},
                             .read_else = {keys_.holder, keys_.record}};
   client_.request(transaction(put), {}, [this, write = std::move(write), done](const EtcdResult& result) {
@@ -209,7 +204,8 @@ void EtcdJob::take_stored(RecordWrite write, const EtcdAnswer& answer, const Don
   }
   const auto keys = take_keys(answer);
   if (!keys) return done({});
-  if (keys->holder_revision != write.fence) return done(StoreAnswered{.fence = write.fence});
+  if (keys->holder_revision != write.fence || write.fence == 0) return done(StoreAnswered{.fence = write.fence});
+  write.revision = record_revision_;
   if (++write.tries == kRecordTries) return done({});
   put_record(std::move(write), done);
 }
@@ -217,8 +213,7 @@ void EtcdJob::take_stored(RecordWrite write, const EtcdAnswer& answer, const Don
 void EtcdJob::release(const ReleaseKey& release) {
   EtcdHolder holder = release.holder;
   holder.released = true;
-  const EtcdTransaction put{.compares = {{keys_.holder, release.fence}},
-                            .puts = {{keys_.holder, encode(holder), holder_lease_}}};
+  const EtcdTransaction put{.compares = {fenced(release.fence)}, .puts = {{keys_.holder, encode(holder), own_lease_}}};
   client_.request(transaction(put), {}, [this](const EtcdResult& result) { take(result); });
 }
 
@@ -230,9 +225,9 @@ void EtcdJob::end(const LastAct& act, Duration within, std::function<void()> don
   end_limit_.async_wait([finish, alive = std::weak_ptr(alive_)](const std::error_code& error) {
     if (!error && !alive.expired()) finish();
   });
-  EtcdTransaction last{.compares = {{keys_.holder, act.fence}}};
+  EtcdTransaction last{.compares = {fenced(act.fence)}};
   if (!act.record) {
-    last.puts = {{keys_.holder, encode(act.holder), holder_lease_}};
+    last.puts = {{keys_.holder, encode(act.holder), own_lease_}};
     return client_.request(transaction(last), within, finish);
   }
   with_record_lease(*act.record, [this, act, last, within, finish](std::int64_t lease) mutable {
@@ -338,7 +333,6 @@ void EtcdJob::read_holder() {
 // An event's own revision counts: that of its answer may be later than events that are still to come.
 void EtcdJob::tell_holder(const EtcdAnswer& of, std::int64_t at_revision) {
   watch_from_ = at_revision + 1;
-  see_holder(of.find(keys_.holder), at_revision);
   try {
     EtcdKeys seen = read_holder_key(of, keys_.holder);
     seen.revision = at_revision;

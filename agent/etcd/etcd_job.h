@@ -55,13 +55,14 @@ class EtcdJob {
 
  private:
   struct RecordWrite {
-    std::int64_t fence = 0, lease = 0;
+    std::int64_t fence = 0, revision = 0, lease = 0;  // revision: of the record that it replaces
     std::string value;
     int tries = 0;
   };
   using LeaseDone = std::function<void(std::int64_t)>;  // 0: there is none
   bool take(const EtcdResult& result);
-  void see_holder(const EtcdValue* holder, std::int64_t at_revision);
+  EtcdCompare fenced(std::int64_t fence) const;
+  bool is_own(const EtcdValue* holder) const;
   std::optional<rendezvous::EtcdKeys> take_keys(const EtcdAnswer& answer);
   std::optional<rendezvous::ClaimAnswered> take_claim(const rendezvous::ClaimKey& claim, std::int64_t lease,
                                                       std::int64_t record_lease, const EtcdResult& result);
@@ -87,8 +88,8 @@ class EtcdJob {
   const EtcdJobKeys keys_;
   const Hooks hooks_;
   EtcdClient client_;
-  std::vector<std::int64_t> leases_;                    // that we have granted for the coordinator's key
-  std::int64_t holder_lease_ = 0, holder_seen_at_ = 0;  // of that key, and etcd's revision then
+  std::vector<std::int64_t> leases_;  // that we have granted for the coordinator's key
+  std::int64_t own_lease_ = 0;        // of that key, when we had it last
   std::int64_t record_revision_ = 0;
   std::int64_t record_lease_ = 0;  // of the record as we have seen it last
   TimePoint record_lease_kept_ = {};

@@ -78,7 +78,10 @@ EtcdAnswer answer_in(const Json& json) {
                  .token = text_in(json, "token"),
                  .more = flag_in(json, "more"),
                  .canceled = flag_in(json, "canceled")};
-  if (const Json& header = member_of(json, "header"); !header.is_null()) out.revision = number_in(header, "revision");
+  if (const Json& header = member_of(json, "header"); !header.is_null()) {
+    out.revision = number_in(header, "revision");
+    out.cluster = text_in(header, "cluster_id");
+  }
   const auto take_values = [&](const Json& of) {
     each_in(of, "kvs", [&](const Json& kv) { out.values.push_back(value_in(kv)); });
   };
@@ -163,11 +166,13 @@ std::optional<std::string> from_base64(std::string_view text) {
 
 EtcdRequest transaction(const EtcdTransaction& of) {
   Json compare = Json::array(), success = Json::array(), failure = Json::array();
-  for (const EtcdCompare& one : of.compares)
-    compare.push_back({{"key", base64(one.key)},
-                       {"target", "MOD"},
-                       {"result", "EQUAL"},
-                       {"mod_revision", std::to_string(one.revision)}});
+  const auto equal = [&](const std::string& key, const char* target, const char* name, std::int64_t number) {
+    compare.push_back({{"key", base64(key)}, {"target", target}, {"result", "EQUAL"}, {name, std::to_string(number)}});
+  };
+  for (const EtcdCompare& one : of.compares) {
+    equal(one.key, "MOD", "mod_revision", one.revision);
+    if (one.lease != 0) equal(one.key, "LEASE", "lease", one.lease);
+  }
   for (const EtcdPut& put : of.puts)
     success.push_back(
         {{"request_put",

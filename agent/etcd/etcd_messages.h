@@ -22,6 +22,7 @@ struct EtcdRequest {
 struct EtcdCompare {
   std::string key;
   std::int64_t revision = 0;  // of its last change; 0: there is no such key
+  std::int64_t lease = 0;     // that it has; 0: any
 };
 struct EtcdPut {
   std::string key, value;
@@ -53,6 +54,7 @@ struct EtcdValue {
 // What an answer to any request says, or a line of a watch.
 struct EtcdAnswer {
   std::int64_t revision = 0;                            // of etcd
+  std::string cluster = {};                             // its number; a cluster that was set up anew has another one
   bool succeeded = false;                               // all compares of the transaction held
   std::vector<EtcdValue> values = {};                   // that were read or have changed
   std::int64_t lasts = 0;                               // seconds of a lease that was kept alive; 0: it is dead

@@ -14,6 +14,7 @@
 #include "agent/process/regular_file.h"
 #include "rendezvous/base/duration_text.h"
 #include "rendezvous/coordination/coordinator_client.h"
+#include "rendezvous/coordination/coordinator_probes.h"
 #include "rendezvous/coordination/coordinator_server.h"
 #include "rendezvous/etcd/etcd_election.h"
 #include "rendezvous/peer/listen_socket.h"
@@ -61,7 +62,8 @@ class EtcdLink : public Coordination {
             io, meeting.etcd, meeting.run_id,
             {[this](const rendezvous::EtcdKeys& seen) { elect(rendezvous::HolderSeen{seen}); },
              [this](const std::string& why, bool lasting) { on_trouble(why, lasting); }, [this] { trouble_.clear(); }}),
-        election_timer_(io) {
+        election_timer_(io),
+        probes_(io, [this](rendezvous::NodeId node) { elect(rendezvous::NodeGone{node}); }) {
     policy_.record_outside = true;
     for (const rendezvous::PeerTrust* trust : {&trust_, &loop_side_.trust})
       if (!trust->tls->plain()) trust->tls->prepare();  // reads its files
@@ -185,6 +187,7 @@ class EtcdLink : public Coordination {
 
   void on_welcome(const rendezvous::Welcome& welcome) {
     in_job_ = true;
+    probes_.stop_all();
     elect(rendezvous::HolderConnected{welcome.coordinator, welcome.term});
     if (welcome.coordinator != node()) server_->refer_to(welcome.term, client_->coordinator());
     end_.deadline = TimePoint::max();
@@ -194,7 +197,7 @@ class EtcdLink : public Coordination {
 
   void on_message(const rendezvous::ToAgent& message) {
     if (const auto* kept = std::get_if<rendezvous::KeepRecord>(&message)) {
-      client_->set_fallback_places(first_places(kept->record));
+      client_->set_fallback_places(first_places(kept->record.nodes));
       if (!kept->record.find(node())) on_round(kept->record.id(), -1);
       return;
     }
@@ -235,6 +238,9 @@ class EtcdLink : public Coordination {
   // The same text for each of the coordinator's addresses.
   std::string unreachable(const std::string& why) const {
     if (!trouble_.empty()) return "etcd: " + trouble_;
+    if (election_.waits_for_silence())
+      return why + "; the job's last round may still run: another one begins once nothing has been heard of it for " +
+             duration_text(std::chrono::duration<double>(meeting_.etcd->silent_round).count()) + " (silent_round)";
     const rendezvous::EtcdHolder* named = election_.missed();
     if (!named) return why;
     const std::size_t reason = why.find(": ");
@@ -301,11 +307,19 @@ class EtcdLink : public Coordination {
     from.over = end_.outcome;
     if (action.begins) from.record.ledger = policy_.earlier_starts;
     outside_->contact = election_.contact();
+    probes_.stop_all();
     server_->lead(from, Clock::now());
     connect_to({{kSelf, port_}});
   }
   void carry_out(const rendezvous::StopLeading& action) { server_->refer_to(action.term, {}); }
   void carry_out(const rendezvous::FollowHolder& action) { connect_to(action.places); }
+  void carry_out(const rendezvous::LookForNodes& action) {
+    probes_.stop_all();
+    Duration in = {};
+    for (const rendezvous::RoundNode& node : action.nodes)
+      probes_.start(node.id, node.control, in += std::chrono::seconds(1) / rendezvous::kProbesPerSecond);
+    connect_to(first_places(action.nodes));
+  }
   void carry_out(const rendezvous::LearnEnd& action) {
     if (on_job_end(action.outcome)) hooks_.on_message(rendezvous::EndJob{action.outcome, true});
     end_.all_notified = true;  // who comes reads it, too
@@ -386,6 +400,7 @@ class EtcdLink : public Coordination {
   rendezvous::EtcdElection election_;
   EtcdJob job_;
   asio::steady_timer election_timer_;
+  rendezvous::CoordinatorProbes probes_;  // of LookForNodes
   std::unique_ptr<rendezvous::CoordinatorServer> server_;
   std::unique_ptr<rendezvous::CoordinatorClient> client_;
 };

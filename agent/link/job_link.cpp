@@ -251,7 +251,9 @@ class JobLink : public Coordination {
     if (!record_) client_->set_fallback_places({});
   }
 
-  void set_fallback_places(const rendezvous::Round& record) { client_->set_fallback_places(first_places(record)); }
+  void set_fallback_places(const rendezvous::Round& record) {
+    client_->set_fallback_places(first_places(record.nodes));
+  }
 
   void on_connection_failure(const rendezvous::CoordinatorClient::Failure& failure) {
     if (end_.outcome) end_.set_deadline();

@@ -60,10 +60,9 @@ struct JobEnd {
   TimePoint deadline = TimePoint::max();       // if no coordinator is found after the end
 };
 
-inline std::vector<rendezvous::ControlAddress> first_places(const rendezvous::Round& record) {
+inline std::vector<rendezvous::ControlAddress> first_places(const std::vector<rendezvous::RoundNode>& nodes) {
   std::vector<rendezvous::ControlAddress> out;
-  for (std::size_t i = 0; i < std::min(record.nodes.size(), kFallbackPlacesMax); ++i)
-    out.push_back(record.nodes[i].control);
+  for (std::size_t i = 0; i < std::min(nodes.size(), kFallbackPlacesMax); ++i) out.push_back(nodes[i].control);
   return out;
 }
 

@@ -45,7 +45,6 @@ Coordinator::Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t
       term_(succession.term),
       now_(now),
       rounds_(succession.record.number),
-      after_member_(succession.after_member),
       electorates_(policy.record_outside ? std::vector<Electorate>() : succession.record.electorates()),
       record_(succession.record.id()),
       takeover_reason_("another node coordinates the job"),
@@ -153,7 +152,7 @@ Coordinator::Orders Coordinator::handle(const NodeReady& message, TimePoint now)
   rounds_seen_ = std::max(rounds_seen_, message.offer.rounds);
   set_ready(member, true);
   searching_nodes_.erase(message.node);
-  has_come(message.node, now);
+  has_come(message.node);
   if (member.dismissal) return dismiss(message.node, now);
   const auto* running = std::get_if<Active>(&state_);
   if (!running) return advance(now);
@@ -257,7 +256,7 @@ Coordinator::Orders Coordinator::handle(const NodeBack& message, TimePoint now) 
   take_offer(member, message.offer);
   set_ready(member, false);
   searching_nodes_.erase(message.node);
-  has_come(message.node, now);
+  has_come(message.node);
   if (active(message.round, message.node)) return {};
   return Orders{Recall{message.node, message.round, takeover_reason_}} + advance(now);
 }
@@ -314,7 +313,7 @@ Coordinator::Orders Coordinator::handle(const JobElsewhere& message, TimePoint n
 
 Coordinator::Orders Coordinator::handle(const JobAbandoned& message, TimePoint now) {
   searching_nodes_.erase(message.node);
-  has_come(message.node, now);
+  has_come(message.node);
   return handle(NodeLost{message.node, now, "it left in order to rejoin"}, now) + handle(NodeGone{message.node}, now);
 }
 
@@ -437,11 +436,7 @@ void Coordinator::lose(NodeId node, Lost lost) {
   lost_[node] = std::move(lost);
 }
 
-void Coordinator::has_come(NodeId node, TimePoint now) {
-  if (after_member_ && lost_.contains(node)) {
-    for (auto& [other, lost] : lost_) lost.workers_until = std::min(lost.workers_until, now + *after_member_);
-    lost_until_ = std::min(lost_until_, now + *std::exchange(after_member_, std::nullopt));
-  }
+void Coordinator::has_come(NodeId node) {
   lost_.erase(node);
   gone_.erase(node);
 }

@@ -346,9 +346,7 @@ struct Succession {
   TimePoint workers_until;  // by then the record's workers are dead; nodes may report it earlier
   Duration record_age = {};
   std::optional<Outcome> over = {};  // our agent knows the job's end: only the others have to be notified
-  // Once one of the record's nodes has come, the workers of the others are dead after so long; empty: as above.
-  std::optional<Duration> after_member = {};
-  bool round_ran = true;  // until now, as far as anybody knows: its time counts
+  bool round_ran = true;             // until now, as far as anybody knows: its time counts
 };
 
 class Coordinator {
@@ -489,7 +487,7 @@ class Coordinator {
   Member remove(std::map<NodeId, Member>::iterator member);
   void set_ready(Member& member, bool ready);
   void lose(NodeId node, Lost lost);
-  void has_come(NodeId node, TimePoint now);
+  void has_come(NodeId node);
   void forget_lost(TimePoint now);
   int staying() const;  // members that do not leave
   Orders regroup(EndRound end, TimePoint now, TimePoint not_before);
@@ -540,7 +538,6 @@ class Coordinator {
   std::map<int, NodeId> rank_held_;              // which node has each rank, if ranks are fixed
   std::map<NodeId, Lost> lost_;                  // their workers may live
   TimePoint lost_until_ = {};                    // the first time at which workers of one of them are dead
-  std::optional<Duration> after_member_;         // Succession::after_member, until one has come
   std::set<NodeId> gone_;                        // they will never vote again
   std::map<NodeId, TimePoint> searching_nodes_;  // until when
   std::vector<NodeId> last_by_rank_;             // of the last round

@@ -11,6 +11,8 @@ namespace {
 
 constexpr int kEtcdDoublingsMax = 3;
 constexpr int kOlderAnswersMax = 3;
+constexpr int kVouching = 3;          // nodes of a round
+constexpr int kVouchesInSilence = 5;  // of each node
 
 std::vector<EtcdAction> operator+(std::vector<EtcdAction> first, std::vector<EtcdAction> then) {
   for (EtcdAction& action : then) first.push_back(std::move(action));
@@ -37,7 +39,7 @@ std::optional<TimePoint> EtcdElection::next_deadline() const {
   if (leads_ && known_ && to_store_ && !storing_) consider(store_at_);
   if (leads_ || !known_ || asked_) return out;
   if (turn_at_) consider(*turn_at_);
-  if (looks_since_ && !has_looked_) consider(*looks_since_ + timing_.look);
+  if (vouch_at_ && vouches()) consider(*vouch_at_);
   return out;
 }
 
@@ -46,11 +48,7 @@ std::optional<TimePoint> EtcdElection::next_deadline() const {
 bool EtcdElection::take(const EtcdKeys& keys) {
   if (keys.revision < keys_.revision && ++older_ < kOlderAnswersMax) return false;
   older_ = 0;
-  const auto id_in = [](const EtcdKeys& some) { return some.record ? some.record->round.id() : RecordId(); };
-  if (id_in(keys) != id_in(keys_)) {  // of that round the coordinator is to be looked for again
-    looks_since_.reset();
-    has_looked_ = false;
-  }
+  if (keys.record_revision != keys_.record_revision) silent_since_.reset();
   keys_ = keys;
   has_met_job_ |= keys_.holder.has_value();
   record_is_old_ = false;
@@ -160,6 +158,7 @@ std::vector<EtcdAction> EtcdElection::handle(const RequestFailed& event, TimePoi
     return decide(now);
   }
   asked_.reset();
+  silent_since_.reset();  // the round's nodes may not have reached etcd either
   next_ = now + retry_pause();
   if (event.request != EtcdRequest::renewal) known_ = false;
   return decide(now);
@@ -170,8 +169,8 @@ std::vector<EtcdAction> EtcdElection::handle(const HolderConnected& event, TimeP
   followed_term_ = event.term;
   gone_ = 0;
   turn_at_.reset();
-  looks_since_.reset();
-  has_looked_ = false;
+  silent_since_.reset();
+  vouch_at_.reset();
   record_is_old_ = true;
   if (leads_ && event.coordinator != self_) return stop_leading(now);  // the link has found it before us
   return decide(now);
@@ -183,7 +182,6 @@ std::vector<EtcdAction> EtcdElection::handle(const HolderDisconnected& event, Ti
   const bool known_there = (last_ != 0 && last_ == going_to_) || is_of_this_host();
   if (event.gone && known_there) gone_ = going_to_;
   if (std::exchange(connected_to_, 0) != 0) next_ = now + timing_.read_every;
-  if (looks_since_) has_looked_ = true;
   return decide(now);
 }
 
@@ -202,6 +200,11 @@ std::vector<EtcdAction> EtcdElection::handle(const RecordChanged& event, TimePoi
   to_store_ = newest_record_ = EtcdRecord{term_, event.record, {}, event.over, mark_};
   if (event.over || event.record.id() != stored_) store_at_ = now;
   if (event.record.id() != stored_ && !round_waits_since_) round_waits_since_ = now;
+  return decide(now);
+}
+
+std::vector<EtcdAction> EtcdElection::handle(const NodeGone& event, TimePoint now) {
+  if (silent_since_) dead_.insert(event.node);
   return decide(now);
 }
 
@@ -235,40 +238,67 @@ std::vector<EtcdAction> EtcdElection::decide_as_coordinator(TimePoint now) {
 std::vector<EtcdAction> EtcdElection::find_coordinator(TimePoint now) {
   if (!may_be_taken()) {
     turn_at_.reset();
-    looks_since_.reset();
-    has_looked_ = false;
-    const EtcdHolder& holder = *keys_.holder;
-    const bool replaced = connected_to_ != holder.node && holder.term > followed_term_;
-    if ((connected_to_ == 0 || replaced) && going_to_ != holder.node && !is_ours())
-      return follow(holder.places, holder.node);
-  } else if (connected_to_ == 0 && record_is_old_) {
+    silent_since_.reset();
+    vouch_at_.reset();
+    const bool replaced = connected_to_ != keys_.holder->node && keys_.holder->term > followed_term_;
+    if ((connected_to_ == 0 || replaced) && going_to_ != keys_.holder->node && !is_ours()) return follow(*keys_.holder);
+  } else if (connected_to_ != 0) {
+    if (vouches()) return vouch_for_round(now);
+  } else if (record_is_old_) {
     if (!turn_at_) turn_at_ = now + turn();
     if (!asked_ && now >= *turn_at_) {
       next_ = now;
       turn_at_.reset();
     }
-  } else if (connected_to_ == 0) {
-    if (awaits_members() && !looks_since_) {
-      looks_since_ = now;
-      turn_at_.reset();
-      const Round& round = keys_.record->round;
-      const RoundNode* coordinator = round.find(round.coordinator);
-      return follow({coordinator ? coordinator->control : round.nodes.front().control}, round.coordinator);
-    }
-    has_looked_ = has_looked_ || !looks_since_ || now >= *looks_since_ + timing_.look;
-    if (has_looked_ && !turn_at_) turn_at_ = now + turn_by_record();
-    if (has_looked_ && !asked_ && now >= *turn_at_) return claim((keys_.record ? keys_.record->term : 0) + 1, now);
+  } else if (is_of_others() && !silent_since_) {
+    return look_for_round(now);
+  } else if (!awaits_silence(now)) {
+    if (!turn_at_) turn_at_ = now + turn_by_record();
+    if (!asked_ && now >= *turn_at_) return claim((keys_.record ? keys_.record->term : 0) + 1, now);
   }
   if (asked_ || connected_to_ != 0 || now < next_) return {};
   asked_ = EtcdRequest::read;
   return {ReadKeys{}};
 }
 
-std::vector<EtcdAction> EtcdElection::follow(const std::vector<ControlAddress>& places, NodeId node) {
-  if (node != last_) last_ = 0;
-  going_to_ = node;
+std::vector<EtcdAction> EtcdElection::follow(const EtcdHolder& holder) {
+  if (holder.node != last_) last_ = 0;
+  going_to_ = holder.node;
   connected_to_ = 0;
-  return {FollowHolder{places}};
+  return {FollowHolder{holder.places}};
+}
+
+std::vector<EtcdAction> EtcdElection::look_for_round(TimePoint now) {
+  silent_since_ = now;
+  dead_.clear();
+  turn_at_.reset();
+  last_ = going_to_ = 0;
+  std::vector<RoundNode> nodes = keys_.record->round.nodes;
+  std::stable_partition(nodes.begin(), nodes.end(),
+                        [&](const RoundNode& node) { return node.id == keys_.record->round.coordinator; });
+  return {LookForNodes{std::move(nodes)}};
+}
+
+// Its coordinator does not reach etcd, and newcomers may not reach it.
+bool EtcdElection::vouches() const {
+  return connected_to_ != 0 && !keys_.holder && group_rank_ >= 0 && group_rank_ < kVouching;
+}
+
+std::vector<EtcdAction> EtcdElection::vouch_for_round(TimePoint now) {
+  const Duration every = timing_.silent_round / kVouchesInSilence;
+  if (!vouch_at_) {
+    vouch_at_ = now + every * (1 + group_rank_) / kVouching;
+    record_is_old_ = true;
+  }
+  if (asked_ || now < *vouch_at_) return {};
+  if (record_is_old_) {
+    asked_ = EtcdRequest::read;
+    return {ReadKeys{}};
+  }
+  record_is_old_ = true;
+  vouch_at_ = now + every;
+  if (!is_member() || keys_.record->over || keys_.record->round.id() != newest_) return {};
+  return {StoreRecord{0, keys_.record_revision, *keys_.record}};
 }
 
 // Of a job that has ended its rounds are over; its ledger and the numbers go on.
@@ -308,18 +338,17 @@ std::vector<EtcdAction> EtcdElection::lead(TimePoint now) {
   round_waits_since_.reset();
   const EtcdRecord& record = *keys_.record;
   stored_ = record.round.id();
-  const bool member = is_member();
-  LeadJob out{{term_, record.round, workers_until(member, now), record.age}, record.term <= 1};
-  out.from.round_ran = member;
-  if (awaits_members()) out.from.after_member = kEtcdWorkersLimit;
+  LeadJob out{{term_, record.round, workers_until(now), record.age}, record.term <= 1};
+  out.from.round_ran = is_member();
   if (was_released_ || out.from.record.nodes.empty()) out.from.record.coordinator = self_;  // nobody was lost
   return Actions{out} + decide(now);
 }
 
 // A key that is there and was not renewed for its lease would have expired; one that was replaced might have been
 // renewed a moment ago. Our own contact with the old coordinator is older than our own last word to it.
-TimePoint EtcdElection::workers_until(bool member, TimePoint now) const {
-  if (!member) return now + timing_.silent_round;
+// A round that was silent for long may have seen our claim only now.
+TimePoint EtcdElection::workers_until(TimePoint now) const {
+  if (!is_member()) return now + kEtcdKeyLease;
   if (replaces_ || connected_to_ != 0) return now + kEtcdWorkersLimit;
   return std::max(now, heard_at_ + kEtcdWorkersLimit);
 }
@@ -368,8 +397,14 @@ bool EtcdElection::is_of_this_host() const {
 
 bool EtcdElection::is_member() const { return keys_.record && keys_.record->round.find(self_); }
 
-bool EtcdElection::awaits_members() const {
+bool EtcdElection::is_of_others() const {
   return keys_.record && !keys_.record->over && !keys_.record->round.nodes.empty() && !is_member();
+}
+
+// The keys are read again and again, so this is no deadline.
+bool EtcdElection::awaits_silence(TimePoint now) const {
+  return is_of_others() && dead_.size() < keys_.record->round.nodes.size() &&
+         now < *silent_since_ + timing_.silent_round;
 }
 
 // Each failed request asks, so this is no deadline.

@@ -21,6 +21,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -82,8 +83,10 @@ struct RecordChanged {
   std::optional<Outcome> over = {};
 };
 struct EtcdTick {};  // next_deadline() has come
-using EtcdEvent = std::variant<KeysRead, HolderSeen, ClaimAnswered, RenewalAnswered, StoreAnswered, RequestFailed,
-                               HolderConnected, HolderDisconnected, SteppedDown, RoundSeen, RecordChanged, EtcdTick>;
+// And NodeGone: a node of LookForNodes, its process is dead.
+using EtcdEvent =
+    std::variant<KeysRead, HolderSeen, ClaimAnswered, RenewalAnswered, StoreAnswered, RequestFailed, HolderConnected,
+                 HolderDisconnected, SteppedDown, RoundSeen, RecordChanged, NodeGone, EtcdTick>;
 
 struct ReadKeys {};
 // Puts both keys if they have these revisions; the coordinator's gets a lease of kEtcdKeyLease.
@@ -95,7 +98,9 @@ struct ClaimKey {
 struct RenewLease {  // and reads, at the same time, whether the coordinator's key has this revision
   std::int64_t fence = 0;
 };
-struct StoreRecord {  // if both keys have these revisions: one that arrives late changes nothing
+// If both keys have these revisions: one that arrives late changes nothing. Fence 0: the record as it is, while there
+// is no coordinator's key; without an answer.
+struct StoreRecord {
   std::int64_t fence = 0, record_revision = 0;
   EtcdRecord record = {};
 };
@@ -116,13 +121,17 @@ struct StopLeading {  // another one coordinates, or may
 struct FollowHolder {  // connect there
   std::vector<ControlAddress> places;
 };
+// The record's round may run, without a coordinator at etcd: connect to one of its nodes, and probe all until then.
+struct LookForNodes {
+  std::vector<RoundNode> nodes;  // its coordinator first
+};
 struct LearnEnd {  // the job's
   Outcome outcome;
 };
 struct WrongMark {};    // the job that goes on there has other credentials: this agent has no part in it
 struct KeysAreGone {};  // the job has rounds, and etcd knows nothing of it: it can go on nowhere
 using EtcdAction = std::variant<ReadKeys, ClaimKey, RenewLease, StoreRecord, ReleaseKey, LeadJob, RecordStored,
-                                StopLeading, FollowHolder, LearnEnd, WrongMark, KeysAreGone>;
+                                StopLeading, FollowHolder, LookForNodes, LearnEnd, WrongMark, KeysAreGone>;
 
 // When this agent leaves: if the coordinator's key has this revision, it is released, or goes with the job's end.
 struct LastAct {
@@ -139,8 +148,7 @@ struct EtcdTiming {
   Duration turn_step = std::chrono::milliseconds(2), turn_most = std::chrono::milliseconds(500);  // by group rank
   Duration first_turn = std::chrono::milliseconds(50);        // of a new job: a random part of it
   Duration successor_first = std::chrono::milliseconds(300);  // for the node that the last coordinator has named
-  Duration look = std::chrono::seconds(3);  // a newcomer looks for the record's coordinator, whose key has expired
-  Duration silent_round = std::chrono::seconds(120);
+  Duration silent_round = std::chrono::seconds(120);          // a newcomer waits for as long; 15 s at least
   Duration stand_still = std::chrono::seconds(20);  // without contact with etcd, while a round waits for its record
 };
 
@@ -159,6 +167,8 @@ class EtcdElection {
   LastAct last_act() const;  // only while it leads
   // etcd names a coordinator that cannot be reached: null: it does not.
   const EtcdHolder* missed() const { return keys_.holder && connected_to_ == 0 ? &*keys_.holder : nullptr; }
+  // Waits for EtcdTiming::silent_round to be over.
+  bool waits_for_silence() const { return silent_since_ && connected_to_ == 0; }
 
  private:
   using Actions = std::vector<EtcdAction>;
@@ -173,24 +183,29 @@ class EtcdElection {
   Actions handle(const SteppedDown& event, TimePoint now);
   Actions handle(const RoundSeen& event, TimePoint now);
   Actions handle(const RecordChanged& event, TimePoint now);
+  Actions handle(const NodeGone& event, TimePoint now);
   Actions handle(const EtcdTick& event, TimePoint now);
 
   bool take(const EtcdKeys& keys);
   Actions decide(TimePoint now);
   Actions decide_as_coordinator(TimePoint now);
   Actions find_coordinator(TimePoint now);
-  Actions follow(const std::vector<ControlAddress>& places, NodeId node);
+  Actions follow(const EtcdHolder& holder);
+  Actions look_for_round(TimePoint now);
+  Actions vouch_for_round(TimePoint now);
+  bool vouches() const;
   Actions claim(int term, TimePoint now);
   Actions lead(TimePoint now);
   Actions reclaim(TimePoint now);
   Actions stop_leading(TimePoint now);
   EtcdRecord next_record(int term) const;
-  TimePoint workers_until(bool member, TimePoint now) const;
+  TimePoint workers_until(TimePoint now) const;
   bool is_ours() const;          // the holder is this agent, by a claim that still counts
   bool may_be_taken() const;     // the coordinator's key
   bool is_of_this_host() const;  // the holder that we look for
   bool is_member() const;        // of the record's round
-  bool awaits_members() const;
+  bool awaits_silence(TimePoint now) const;
+  bool is_of_others() const;  // the record's round, which may run
   bool stands_still(TimePoint now) const;
   bool has_ended() const;  // the job
   Duration turn();         // by rank, so that few of many read the record
@@ -220,9 +235,10 @@ class EtcdElection {
   NodeId gone_ = 0;                                    // its process is dead
   int followed_term_ = 0;
   TimePoint heard_at_ = {};
-  std::optional<TimePoint> looks_since_;  // for the record's coordinator
-  bool has_looked_ = false;
-  RecordId newest_;  // that this node has seen; round 0: none
+  std::optional<TimePoint> silent_since_;  // a round that may run
+  std::set<NodeId> dead_;                  // of its nodes
+  std::optional<TimePoint> vouch_at_;      // for the round that we are in
+  RecordId newest_;                        // that this node has seen; round 0: none
   int group_rank_ = -1;
   // As coordinator.
   bool leads_ = false;

@@ -149,6 +149,39 @@ TEST_CASE("while etcd does not answer the round goes on, and the next one waits,
   CHECK(all.find(told) == all.rfind(told));
 }
 
+TEST_CASE("where etcd is full the round goes on, and the next one waits for space, which is told once", "[etcd]") {
+  if (!has_etcd()) return;
+  EtcdCluster etcd(1, {"--quota-backend-bytes", "1000000"});
+  EtcdNodes job(etcd, "2");
+  const std::string fails = "while [ ! -e go ]; do sleep 0.02; done; [ $DDPRUN_ROUND$RANK = 11 ] && exit 7; echo done";
+  job.add({}, "echo \"up $DDPRUN_ROUND\"; " + fails);
+  job.add({}, "echo \"up $DDPRUN_ROUND\"; " + fails);
+  for (auto& agent : job.agents) agent->wait_for_output("up 1", kLimit);
+  const auto is_full = [&] {
+    try {
+      etcd.ctl({"put", "/other", std::string(100'000, 'x')});
+      return false;
+    } catch (const std::runtime_error&) {
+      return true;
+    }
+  };
+  REQUIRE(eventually(is_full, kLimit));
+  job.folder.write("go", "");
+  const std::string told = "etcd does not take the job's record (" + etcd.members()[0] + ": etcdserver: mvcc: database";
+  const auto both = [&] { return job[0].err() + job[1].err(); };
+  REQUIRE(eventually([&] { return both().find(told) != std::string::npos; }, kLimit));
+  CHECK(job[0].out().find("up 2") == std::string::npos);
+  etcd.ctl({"del", "/other"});
+  const std::string now = etcd.ctl({"get", "/other", "-w", "json"});
+  const std::size_t revision = now.find("\"revision\":") + 11;
+  etcd.ctl({"compact", now.substr(revision, now.find_first_not_of("0123456789", revision) - revision)});
+  etcd.ctl({"defrag"});
+  etcd.ctl({"alarm", "disarm"});
+  for (auto& agent : job.agents) CHECK(agent->wait_exit(kLimit).code == 0);
+  CHECK(both().find(told) == both().rfind(told));
+  CHECK_THAT(both(), Catch::Contains("etcd answers again"));
+}
+
 TEST_CASE("a lease that is lost while its coordinator lives ends nobody", "[etcd]") {
   if (!has_etcd()) return;
   EtcdCluster etcd;

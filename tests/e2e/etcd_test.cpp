@@ -497,6 +497,20 @@ TEST_CASE("a member without the others confirms no lease and no key", "[etcd]") 
   }));
 }
 
+TEST_CASE("an endpoint of another cluster than the others' is not believed", "[etcd]") {
+  if (!has_etcd()) return;
+  EtcdCluster etcd(2), other;
+  Agent first(etcd);
+  REQUIRE(first.read());
+  REQUIRE(first.claim(first_claim("first"))->won);
+  for (int i = 0; i < 12; ++i) {  // each begins with an endpoint by chance
+    Agent one(access_to({etcd.members()[0], other.members()[0], etcd.members()[1]}));
+    const auto keys = one.read();
+    REQUIRE(keys);
+    CHECK(keys->keys.holder == holder_named("first"));
+  }
+}
+
 TEST_CASE("one paused member of three delays a request by a moment", "[etcd]") {
   if (!has_etcd()) return;
   EtcdCluster etcd(3);

@@ -102,7 +102,7 @@ void EtcdCluster::at_time(NodeId id, TimePoint by_its_clock, const std::function
 }
 
 void EtcdCluster::run(std::optional<Duration> until) {
-  const TimePoint late = TimePoint() + std::chrono::milliseconds(options_.period_ms) + kWorkersGoOn + kEndWithin;
+  const TimePoint late = last_fault() + kWorkersGoOn + kEndWithin;
   for (int events = 0; net_.step(); ++events) {
     if (until && net_.now() >= TimePoint() + *until) return;
     require(events < kEventsMost, "the job comes to an end");
@@ -151,6 +151,13 @@ void EtcdCluster::schedule_faults() {
   };
   at_some_time(options_.joins, [this] {
     if (!end_) note(add_node(), "comes");
+  });
+  at_some_time(options_.strangers, [this] {
+    if (end_) return;
+    const NodeId id = add_node();
+    note(id, "comes, and reaches etcd alone");
+    net_.put(id, ++sides_);
+    net_.after(last_fault() - net_.now(), [this, id] { net_.put(id, 0); });
   });
   at_some_time(options_.outages, [this] {
     note("etcd is down");
@@ -262,9 +269,9 @@ void EtcdCluster::cut_nodes(NodeId id) {
 }
 
 void EtcdCluster::cut_etcd(NodeId id) {
-  const Duration lasts = net_.milliseconds(kLongFaultMs);
+  const Duration lasts = std::min(net_.milliseconds(options_.etcd_cut_ms), last_fault() + kSettles - net_.now());
   for (const NodeId other : present_nodes())
-    if (other == id || net_.chance(0.2)) {
+    if (other == id || net_.chance(options_.cut_from_etcd_too)) {
       note(other, "is cut from etcd");
       etcd_.cut(other, lasts);
     }
@@ -456,6 +463,27 @@ void EtcdCluster::carry_out(NodeId id, const FollowHolder& action) {
   if (action.places.empty()) return;
   node(id).holder = node_at(action.places.front());
   connect_to(id, node(id).holder);
+}
+
+void EtcdCluster::carry_out(NodeId id, const LookForNodes& action) {
+  Node& self = node(id);
+  note(id, "looks for the nodes of " + named(self.newest));
+  self.holder = action.nodes.front().id;
+  self.fallbacks.clear();
+  for (std::size_t i = 1; i < std::min<std::size_t>(8, action.nodes.size()); ++i)
+    self.fallbacks.push_back(action.nodes[i].id);
+  connect_to(id, self.holder);
+  const int look = ++self.look;
+  for (const RoundNode& other : action.nodes) probe_in_look(id, look, other.id);
+}
+
+void EtcdCluster::probe_in_look(NodeId id, int look, NodeId other) {
+  after(id, 1ms + net_.milliseconds(100), [this, id, look, other] {
+    Node& self = node(id);
+    if (!is_present(id) || self.look != look || self.welcome || self.leadership) return;
+    if (refuses(other) && net_.reaches(id, other)) return elect(id, NodeGone{other});
+    after(id, 1s, [this, id, look, other] { probe_in_look(id, look, other); });
+  });
 }
 
 void EtcdCluster::carry_out(NodeId id, const LearnEnd& action) {
@@ -969,7 +997,7 @@ void EtcdCluster::start(NodeId id, const Seat& seat) {
   self.round = self.newest;
   check_start(id, self.round);
   const auto failing = failing_.find(self.round);
-  const TimePoint over = TimePoint() + std::chrono::milliseconds(options_.period_ms) + kWorkersGoOn;
+  const TimePoint over = last_fault() + kWorkersGoOn;
   for (int rank = 0; rank < seat.workers; ++rank) {
     self.running.insert(rank);
     dispatch(id, agent::WorkerStarted{seat.round, rank});

@@ -39,11 +39,14 @@ struct EtcdClusterOptions {
   int pauses = 0;       // SIGSTOP of an agent, up to a minute
   int leaves = 0;       // SIGTERM
   int joins = 0;
-  int cuts = 0;       // nodes cut from other nodes, up to 20 s
-  int etcd_cuts = 0;  // nodes cut from etcd, up to a minute
-  int both_cuts = 0;  // a node cut from all
-  int divisions = 0;  // a node reaches etcd alone, and etcd is slow for the coordinator
-  int outages = 0;    // of etcd, up to a minute
+  int strangers = 0;               // newcomers that reach etcd and no node, as long as there are faults
+  int cuts = 0;                    // nodes cut from other nodes, up to 20 s
+  int etcd_cuts = 0;               // nodes cut from etcd
+  int etcd_cut_ms = 60'000;        // at most
+  double cut_from_etcd_too = 0.2;  // the share of the others that are cut from it at the same time
+  int both_cuts = 0;               // a node cut from all
+  int divisions = 0;               // a node reaches etcd alone, and etcd is slow for the coordinator
+  int outages = 0;                 // of etcd, up to a minute
   int slow_phases = 0;
   int leader_changes = 0;
   double coordinator_share = 0.5;  // of faults, that hit the coordinator's node
@@ -100,7 +103,7 @@ class EtcdCluster {
     TimePoint leave_deadline = TimePoint::max(), lets_go_until = {};
     // Its connection to the coordinator.
     Network::LinkId link = 0;
-    int attempt = 0, turn = 0, referrals = 0;
+    int attempt = 0, turn = 0, referrals = 0, look = 0;
     Duration pause = {};
     NodeId coordinator = 0, holder = 0, welcomed_by = 0;
     std::vector<NodeId> fallbacks = {};
@@ -136,6 +139,7 @@ class EtcdCluster {
   NodeId add_node();
   void schedule_faults();
   void schedule_fault(int times, void (EtcdCluster::*fault)(NodeId));
+  TimePoint last_fault() const { return TimePoint() + std::chrono::milliseconds(options_.period_ms); }
   void trouble(Duration lasts);
   bool is_troubled() const;
   void kill(NodeId id);
@@ -164,6 +168,7 @@ class EtcdCluster {
   void carry_out(NodeId id, const RecordStored& action);
   void carry_out(NodeId id, const StopLeading& action);
   void carry_out(NodeId id, const FollowHolder& action);
+  void carry_out(NodeId id, const LookForNodes& action);
   void carry_out(NodeId id, const LearnEnd& action);
   void carry_out(NodeId id, const WrongMark& action);
   void carry_out(NodeId id, const KeysAreGone& action);
@@ -195,6 +200,7 @@ class EtcdCluster {
   void on_message(NodeId at, NodeId id, const FromAgent& message);
   void lose(NodeId at, NodeId id, const std::string& how);
   void probe(NodeId at, int serial, NodeId id);
+  void probe_in_look(NodeId id, int look, NodeId other);
   void check_leases(NodeId at, int serial);
   Duration quorum_age(NodeId at);
   void coordinate(NodeId at, const Message& message);

@@ -95,6 +95,26 @@ TEST_CASE("no worker is ended for etcd's sake", "[etcd-cluster]") {
       .run([](std::uint64_t seed) { expect_no_etcd_failure(etcd_alone(seed)); });
 }
 
+TEST_CASE("a newcomer that reaches etcd and no node of a round does not end it", "[etcd-cluster]") {
+  Series("simulation on etcd: newcomers reach etcd alone, and the coordinator does not: no worker ends", 20, 5'000)
+      .run([](std::uint64_t seed) {
+        EtcdClusterOptions options = etcd_alone(seed);
+        options.agents = 2 + static_cast<int>(seed % 4);
+        options.nodes_min = 2;  // of whom one reaches etcd
+        options.nodes_max = options.agents + 2;
+        options.etcd_cuts = 1;
+        options.etcd_cut_ms = 10 * options.period_ms;  // nearly always to the end
+        options.failure = 0;
+        options.joins = 0;
+        options.cut_from_etcd_too = 0;
+        options.outages = 0;
+        options.slow_phases = 0;
+        options.coordinator_share = 1;
+        options.strangers = 2;
+        expect_no_etcd_failure(options);
+      });
+}
+
 TEST_CASE("a job on etcd goes on where all its nodes have died, with its ledger and round numbers", "[etcd-cluster]") {
   Series("simulation on etcd: all nodes die and others start: the job goes on", 20, 2'000).run([](std::uint64_t seed) {
     EtcdClusterOptions options = etcd_faults(seed);

@@ -111,8 +111,10 @@ void EtcdModel::put_record(const EtcdRecord& record, int call) {
   if (before && before->round.number > record.round.number) throw std::logic_error("broken: rounds' numbers only grow");
   if (before && !before->over && before->round.ledger.counts.errors > record.round.ledger.counts.errors)
     throw std::logic_error("broken: the ledger is kept");
-  if (!holder_.value || holder_.value->released || holder_.value->term != record.term)
-    throw std::logic_error("broken: only the coordinator that holds the key writes the record");
+  const bool is_same =
+      before && !holder_.value && before->term == record.term && before->round.id() == record.round.id();
+  if (!is_same && (!holder_.value || holder_.value->released || holder_.value->term != record.term))
+    throw std::logic_error("broken: only the coordinator that holds the key changes the record");
   if (!first_end_) first_end_ = record.over;
   const bool for_good = record.over && record.over->verdict == Verdict::success;
   record_ = {record, ++revision_, grant(for_good ? kEndedRecordLease : Duration(kRecordLease)), net_.now(), call};

@@ -31,7 +31,7 @@ TEST_CASE("base64 is read as it is written, and nothing else is", "[etcd]") {
 }
 
 TEST_CASE("requests to etcd are what its gateway takes", "[etcd]") {
-  const EtcdRequest all = transaction({.compares = {{"a", 0}, {"b", 5'000'000'000}},
+  const EtcdRequest all = transaction({.compares = {{"a", 0}, {"b", 5'000'000'000, 77}},
                                        .puts = {{"a", "v", 77}},
                                        .erased = {"b"},
                                        .read = {"c"},
@@ -39,7 +39,8 @@ TEST_CASE("requests to etcd are what its gateway takes", "[etcd]") {
   CHECK(all.path == "/v3/kv/txn");
   CHECK(json::parse(all.json) == json::parse(R"({
     "compare": [{"key": "YQ==", "target": "MOD", "result": "EQUAL", "mod_revision": "0"},
-                {"key": "Yg==", "target": "MOD", "result": "EQUAL", "mod_revision": "5000000000"}],
+                {"key": "Yg==", "target": "MOD", "result": "EQUAL", "mod_revision": "5000000000"},
+                {"key": "Yg==", "target": "LEASE", "result": "EQUAL", "lease": "77"}],
     "success": [{"request_put": {"key": "YQ==", "value": "dg==", "lease": "77"}},
                 {"request_delete_range": {"key": "Yg=="}},
                 {"request_range": {"key": "Yw=="}}],
@@ -55,9 +56,10 @@ TEST_CASE("requests to etcd are what its gateway takes", "[etcd]") {
 
 TEST_CASE("answers of etcd, with what they leave out", "[etcd]") {
   const EtcdAnswer lost = answered(
-      R"({"header":{"revision":"12"},"responses":[{"response_range":{"kvs":[
+      R"({"header":{"cluster_id":"14841639068965178418","revision":"12"},"responses":[{"response_range":{"kvs":[
           {"key":"YQ==","mod_revision":"9","value":"dg==","lease":"77"}]}},{"response_range":{}}]})");
   CHECK(lost.revision == 12);
+  CHECK(lost.cluster == "14841639068965178418");
   CHECK_FALSE(lost.succeeded);
   REQUIRE(lost.find("a"));
   CHECK(lost.find("a")->value == "v");
