@@ -4,15 +4,15 @@
 #include <csignal>
 #include <filesystem>
 
-#include "launcher/exit_codes.h"
-#include "launcher/folder_copy.h"
-#include "launcher/help.h"
-#include "launcher/host_job.h"
-#include "launcher/inputs.h"
+#include "launcher/config/exit_codes.h"
+#include "launcher/config/help.h"
+#include "launcher/config/inputs.h"
+#include "launcher/config/machine.h"
+#include "launcher/config/options.h"
 #include "launcher/launch.h"
-#include "launcher/machine.h"
-#include "launcher/options.h"
-#include "launcher/search_context.h"
+#include "launcher/plan/host_job.h"
+#include "launcher/plan/search_context.h"
+#include "launcher/ssh/folder_copy.h"
 #include "launcher/ssh/host_node.h"
 #include "launcher/ssh/job_head.h"
 #include "launcher/ssh/ssh_command.h"

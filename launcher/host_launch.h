@@ -3,9 +3,9 @@
 #include <string>
 
 #include "agent/logs/job_end.h"
-#include "launcher/cli.h"
-#include "launcher/config.h"
-#include "launcher/ended_job.h"
+#include "launcher/config/cli.h"
+#include "launcher/config/config.h"
+#include "launcher/jobs/ended_job.h"
 
 namespace ddprun::launcher {
 

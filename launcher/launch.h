@@ -3,8 +3,8 @@
 #include <string>
 
 #include "agent/logs/job_end.h"
-#include "launcher/config.h"
-#include "launcher/ended_job.h"
+#include "launcher/config/config.h"
+#include "launcher/jobs/ended_job.h"
 
 namespace ddprun::launcher {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "agent/process/process_table.h"
-#include "launcher/exit_codes.h"
+#include "launcher/config/exit_codes.h"
 
 namespace ddprun::launcher {
 namespace {

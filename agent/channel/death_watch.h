@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "agent/channel/channel_page.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::agent {
 

@@ -14,7 +14,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "agent/copies/copy_exchange.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 #include "rendezvous/memory/copy_memory.h"
 #include "rendezvous/peer/link_dialer.h"
 

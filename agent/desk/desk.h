@@ -30,7 +30,7 @@
 #include "agent/status/asked_status.h"
 #include "agent/status/job_measures.h"
 #include "agent/status/metrics_text.h"
-#include "rendezvous/coordination/control_message.h"
+#include "rendezvous/coordination/wire/control_message.h"
 
 namespace ddprun::agent {
 

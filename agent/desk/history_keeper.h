@@ -14,7 +14,7 @@
 #include "agent/status/job_summary.h"
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/coordinator.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::agent {
 

@@ -14,8 +14,8 @@
 #include "agent/desk/history_keeper.h"
 #include "agent/http/http_server.h"
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/control_message.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
+#include "rendezvous/coordination/wire/control_message.h"
 
 namespace ddprun::agent {
 

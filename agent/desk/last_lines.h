@@ -7,7 +7,7 @@
 
 #include "agent/process/output_file.h"
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/job_view.h"
+#include "rendezvous/coordination/inquiry/job_view.h"
 
 namespace ddprun::agent {
 

@@ -18,7 +18,7 @@
 
 #include "agent/desk/last_lines.h"
 #include "agent/process/file_thread.h"
-#include "rendezvous/coordination/job_view.h"
+#include "rendezvous/coordination/inquiry/job_view.h"
 
 namespace ddprun::agent {
 

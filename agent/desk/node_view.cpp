@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/coordination/control_message.h"
+#include "rendezvous/coordination/wire/control_message.h"
 
 namespace ddprun::agent {
 namespace {

@@ -12,8 +12,8 @@
 #include "agent/channel/channel_page.h"
 #include "agent/hang/use_meter.h"
 #include "agent/stacks/take_stacks.h"
-#include "rendezvous/coordination/job_view.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/inquiry/job_view.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::agent {
 

@@ -9,7 +9,7 @@
 #include "agent/channel/timer_table.h"
 #include "agent/diagnosis/last_lines.h"
 #include "agent/diagnosis/oom_count.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::agent {
 

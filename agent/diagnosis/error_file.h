@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::agent {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "agent/diagnosis/error_file.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::agent {
 

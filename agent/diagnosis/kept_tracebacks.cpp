@@ -6,7 +6,7 @@
 
 #include "agent/diagnosis/failure_report.h"
 #include "agent/diagnosis/traceback_hold.h"
-#include "rendezvous/coordination/ranks_in_words.h"
+#include "rendezvous/coordination/account/ranks_in_words.h"
 
 namespace ddprun::agent {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::agent {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/coordination/failure_rules.h"
+#include "rendezvous/coordination/round/failure_rules.h"
 
 namespace ddprun::agent {
 

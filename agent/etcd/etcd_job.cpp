@@ -7,7 +7,7 @@
 
 #include <asio/post.hpp>
 
-#include "rendezvous/coordination/ledger.h"
+#include "rendezvous/coordination/round/ledger.h"
 
 namespace ddprun::agent {
 namespace {

@@ -1,12 +1,12 @@
-// The faults that a user has this node's workers suffer (rendezvous/coordination/fault.h): what is to be done to which
-// process, and when it is undone. A value.
+// The faults that a user has this node's workers suffer (rendezvous/coordination/inquiry/fault.h): what is to be done
+// to which process, and when it is undone. A value.
 #pragma once
 #include <sys/types.h>
 
 #include <optional>
 #include <vector>
 
-#include "rendezvous/coordination/fault.h"
+#include "rendezvous/coordination/inquiry/fault.h"
 
 namespace ddprun::agent {
 

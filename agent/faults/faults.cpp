@@ -7,7 +7,7 @@
 #include <fstream>
 #include <utility>
 
-#include "rendezvous/coordination/act.h"
+#include "rendezvous/coordination/inquiry/act.h"
 
 namespace ddprun::agent {
 namespace {

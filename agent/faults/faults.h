@@ -1,5 +1,5 @@
-// --allow-chaos: the faults that a user has this node and its workers suffer (rendezvous/coordination/fault.h). The
-// coordinator says which. `fault_table` decides what is to be done when; this does it, and undoes it.
+// --allow-chaos: the faults that a user has this node and its workers suffer (rendezvous/coordination/inquiry/fault.h).
+// The coordinator says which. `fault_table` decides what is to be done when; this does it, and undoes it.
 //
 // For the thread of the io_context; hooks are called there.
 #pragma once

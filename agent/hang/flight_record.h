@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "rendezvous/coordination/collective_record.h"
+#include "rendezvous/coordination/account/collective_record.h"
 
 namespace ddprun::agent {
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/standing.h"
+#include "rendezvous/coordination/account/standing.h"
 
 namespace ddprun::agent {
 

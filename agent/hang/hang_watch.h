@@ -24,8 +24,8 @@
 
 #include "agent/hang/hang_limits.h"
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/learned_times.h"
-#include "rendezvous/coordination/standing.h"
+#include "rendezvous/coordination/account/learned_times.h"
+#include "rendezvous/coordination/account/standing.h"
 
 namespace ddprun::agent {
 

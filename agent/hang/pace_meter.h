@@ -13,7 +13,7 @@
 
 #include "agent/channel/channel_page.h"
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/straggler.h"
+#include "rendezvous/coordination/inquiry/straggler.h"
 
 namespace ddprun::agent {
 

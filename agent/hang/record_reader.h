@@ -12,7 +12,7 @@
 #include <asio/io_context.hpp>
 
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/collective_record.h"
+#include "rendezvous/coordination/account/collective_record.h"
 
 namespace ddprun::agent {
 

@@ -12,7 +12,7 @@
 #include "agent/channel/channel_page.h"
 #include "agent/hang/job_progress.h"
 #include "agent/hang/round_meter.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::agent {
 

@@ -7,7 +7,7 @@
 
 #include "agent/channel/channel_page.h"
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/round_spent.h"
+#include "rendezvous/coordination/account/round_spent.h"
 
 namespace ddprun::agent {
 

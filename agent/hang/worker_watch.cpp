@@ -6,7 +6,7 @@
 
 #include "agent/hang/worker_sight.h"
 #include "agent/process/process_state.h"
-#include "rendezvous/coordination/late.h"
+#include "rendezvous/coordination/account/late.h"
 
 namespace ddprun::agent {
 namespace {

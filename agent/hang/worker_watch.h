@@ -23,7 +23,7 @@
 #include "agent/hang/signs_of_life.h"
 #include "agent/stacks/take_stacks.h"
 #include "agent/stacks/top_frame.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::agent {
 

@@ -6,7 +6,7 @@
 #include <asio/post.hpp>
 
 #include "agent/link/waiting_message.h"
-#include "rendezvous/coordination/first_place.h"
+#include "rendezvous/coordination/election/first_place.h"
 #include "rendezvous/peer/loopback.h"
 
 namespace ddprun::agent {

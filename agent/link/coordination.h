@@ -12,8 +12,8 @@
 
 #include "agent/etcd/etcd_access.h"
 #include "agent/process/worker_fence.h"
-#include "rendezvous/coordination/control_message.h"
 #include "rendezvous/coordination/coordinator.h"
+#include "rendezvous/coordination/wire/control_message.h"
 #include "rendezvous/peer/link_dialer.h"
 #include "rendezvous/peer/resolver.h"
 #include "rendezvous/peer/tls_context.h"

@@ -12,10 +12,10 @@
 #include "agent/link/place_check.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/overloaded.h"
-#include "rendezvous/coordination/coordinator_client.h"
-#include "rendezvous/coordination/coordinator_server.h"
-#include "rendezvous/coordination/election_rpc.h"
-#include "rendezvous/coordination/first_place.h"
+#include "rendezvous/coordination/election/first_place.h"
+#include "rendezvous/coordination/server/coordinator_client.h"
+#include "rendezvous/coordination/server/coordinator_server.h"
+#include "rendezvous/coordination/server/election_rpc.h"
 #include "rendezvous/peer/listen_socket.h"
 
 namespace ddprun::agent {

@@ -9,8 +9,8 @@
 #include <asio/io_context.hpp>
 
 #include "agent/link/coordination.h"
-#include "rendezvous/coordination/coordinator_liveness.h"
-#include "rendezvous/coordination/copies_opening.h"
+#include "rendezvous/coordination/server/coordinator_liveness.h"
+#include "rendezvous/coordination/wire/copies_opening.h"
 
 namespace ddprun::agent {
 

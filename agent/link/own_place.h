@@ -16,7 +16,7 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 #include "rendezvous/peer/listen_socket.h"
 #include "rendezvous/peer/resolver.h"
 

@@ -14,7 +14,7 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 #include "rendezvous/peer/dialer.h"
 
 namespace ddprun::agent {

@@ -10,7 +10,7 @@
 
 #include "agent/logs/line_search.h"
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/failure_rules.h"
+#include "rendezvous/coordination/round/failure_rules.h"
 
 namespace ddprun::agent {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::agent {
 

@@ -8,7 +8,7 @@
 
 #include "rendezvous/base/child_process.h"
 #include "rendezvous/base/fd.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::agent {
 

@@ -16,7 +16,7 @@
 
 #include "rendezvous/base/child_process.h"
 #include "rendezvous/base/fd.h"
-#include "rendezvous/coordination/failure_class.h"
+#include "rendezvous/coordination/round/failure_class.h"
 
 namespace ddprun::agent {
 

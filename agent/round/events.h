@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::agent {
 

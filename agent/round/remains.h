@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::agent {
 

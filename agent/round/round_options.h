@@ -7,7 +7,7 @@
 
 #include "agent/round/supervisor.h"
 #include "agent/round/worker_group.h"
-#include "rendezvous/coordination/failure_rules.h"
+#include "rendezvous/coordination/round/failure_rules.h"
 #include "rendezvous/peer/listen_socket.h"
 
 namespace ddprun::agent {

@@ -6,7 +6,7 @@
 
 #include <asio/post.hpp>
 
-#include "rendezvous/coordination/coordinator_server.h"
+#include "rendezvous/coordination/server/coordinator_server.h"
 
 namespace ddprun::agent {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "agent/link/coordination.h"
 #include "agent/round/round_options.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 #include "rendezvous/store/proxy/store_proxy.h"
 #include "rendezvous/store/server.h"
 

@@ -17,7 +17,7 @@
 
 #include "agent/round/events.h"
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::agent {
 

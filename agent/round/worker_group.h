@@ -25,7 +25,7 @@
 #include "agent/round/remains.h"
 #include "agent/round/supervisor.h"
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::agent {
 

@@ -5,7 +5,7 @@
 
 #include "rendezvous/base/json_text.h"
 #include "rendezvous/base/spelling.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::agent {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <variant>
 
-#include "rendezvous/coordination/act.h"
+#include "rendezvous/coordination/inquiry/act.h"
 
 namespace ddprun::agent {
 

@@ -7,7 +7,7 @@
 #include "rendezvous/base/duration_text.h"
 #include "rendezvous/base/formatted.h"
 #include "rendezvous/base/spelling.h"
-#include "rendezvous/coordination/ranks_in_words.h"
+#include "rendezvous/coordination/account/ranks_in_words.h"
 
 namespace ddprun::agent {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/coordination/job_view.h"
+#include "rendezvous/coordination/inquiry/job_view.h"
 
 namespace ddprun::agent {
 

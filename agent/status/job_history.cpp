@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "agent/status/job_condition.h"
-#include "rendezvous/coordination/time_account.h"
+#include "rendezvous/coordination/account/time_account.h"
 
 namespace ddprun::agent {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "agent/status/histogram.h"
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/failure_class.h"
+#include "rendezvous/coordination/round/failure_class.h"
 
 namespace ddprun::agent {
 

@@ -8,7 +8,7 @@
 
 #include "agent/status/job_condition.h"
 #include "agent/status/job_outlook.h"
-#include "rendezvous/coordination/job_view.h"
+#include "rendezvous/coordination/inquiry/job_view.h"
 
 namespace ddprun::agent {
 

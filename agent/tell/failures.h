@@ -10,7 +10,7 @@
 #include "agent/logs/output_watch.h"
 #include "agent/tell/reporter.h"
 #include "rendezvous/coordination/coordinator.h"
-#include "rendezvous/coordination/failure_rules.h"
+#include "rendezvous/coordination/round/failure_rules.h"
 
 namespace ddprun::agent {
 

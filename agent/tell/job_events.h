@@ -14,7 +14,7 @@
 #include "agent/tell/worker_files.h"
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/coordinator.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::agent {
 

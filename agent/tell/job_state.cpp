@@ -12,8 +12,8 @@
 
 #include "agent/process/regular_file.h"
 #include "rendezvous/base/spelling.h"
-#include "rendezvous/coordination/ledger.h"
-#include "rendezvous/coordination/ledger_file.h"
+#include "rendezvous/coordination/round/ledger.h"
+#include "rendezvous/coordination/wire/ledger_file.h"
 
 namespace ddprun::agent {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "agent/process/file_thread.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::agent {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::agent {
 

@@ -20,7 +20,7 @@
 #include "agent/process/process_state.h"
 #include "agent/process/regular_file.h"
 #include "rendezvous/base/spelling.h"
-#include "rendezvous/coordination/ledger.h"
+#include "rendezvous/coordination/round/ledger.h"
 
 namespace ddprun::agent {
 namespace {

@@ -22,9 +22,9 @@
 #include "agent/stacks/process_stacks.h"
 #include "agent/tell/worker_files.h"
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/control_message.h"
-#include "rendezvous/coordination/failure_rules.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/failure_rules.h"
+#include "rendezvous/coordination/round/round.h"
+#include "rendezvous/coordination/wire/control_message.h"
 
 namespace ddprun::agent {
 

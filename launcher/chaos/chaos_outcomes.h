@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/coordination/fault.h"
+#include "rendezvous/coordination/inquiry/fault.h"
 
 namespace ddprun::launcher {
 

@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "rendezvous/coordination/fault.h"
+#include "rendezvous/coordination/inquiry/fault.h"
 
 namespace ddprun::launcher {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "launcher/report/event_reader.h"
-#include "rendezvous/coordination/time_account.h"
+#include "rendezvous/coordination/account/time_account.h"
 
 namespace ddprun::launcher {
 

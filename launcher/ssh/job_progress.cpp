@@ -10,7 +10,7 @@
 namespace ddprun::launcher {
 namespace {
 
-// launcher/exit_codes.h, which is above this folder.
+// launcher/config/exit_codes.h, which is above this folder.
 constexpr int kUsageCode = 2, kUnavailableCode = 69, kInternalCode = 70, kRequeueCode = 75, kSignalCode = 128;
 
 // An agent that ended with one of them has not begun: the others would wait for it.

@@ -19,7 +19,7 @@
 #include "agent/logs/line_buffer.h"
 #include "launcher/ssh/message.h"
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 #include "rendezvous/peer/frame.h"
 
 namespace ddprun::launcher {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "launcher/settings/values.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::launcher {
 

@@ -25,15 +25,15 @@
 #include <vector>
 
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/act.h"
-#include "rendezvous/coordination/excluded_hosts.h"
-#include "rendezvous/coordination/failure_rules.h"
-#include "rendezvous/coordination/hang_inquiry.h"
-#include "rendezvous/coordination/job_clock.h"
-#include "rendezvous/coordination/job_view.h"
-#include "rendezvous/coordination/ledger.h"
-#include "rendezvous/coordination/round.h"
-#include "rendezvous/coordination/straggler.h"
+#include "rendezvous/coordination/account/job_clock.h"
+#include "rendezvous/coordination/inquiry/act.h"
+#include "rendezvous/coordination/inquiry/hang_inquiry.h"
+#include "rendezvous/coordination/inquiry/job_view.h"
+#include "rendezvous/coordination/inquiry/straggler.h"
+#include "rendezvous/coordination/round/excluded_hosts.h"
+#include "rendezvous/coordination/round/failure_rules.h"
+#include "rendezvous/coordination/round/ledger.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::rendezvous {
 

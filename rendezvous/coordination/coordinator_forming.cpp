@@ -3,8 +3,8 @@
 #include <limits>
 #include <utility>
 
-#include "rendezvous/coordination/common_snapshot.h"
 #include "rendezvous/coordination/coordinator.h"
+#include "rendezvous/coordination/round/common_snapshot.h"
 
 namespace ddprun::rendezvous {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "rendezvous/base/random.h"
-#include "rendezvous/coordination/ledger.h"
+#include "rendezvous/coordination/round/ledger.h"
 
 namespace ddprun::rendezvous {
 namespace {

@@ -28,7 +28,7 @@
 
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/coordinator.h"
-#include "rendezvous/coordination/coordinator_liveness.h"
+#include "rendezvous/coordination/server/coordinator_liveness.h"
 #include "rendezvous/etcd/etcd_keys.h"
 
 namespace ddprun::rendezvous {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "rendezvous/base/json_text.h"
-#include "rendezvous/coordination/message_fields.h"
+#include "rendezvous/coordination/wire/message_fields.h"
 
 namespace ddprun::rendezvous {
 namespace {

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/coordination/ledger_file.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
+#include "rendezvous/coordination/wire/ledger_file.h"
 
 namespace ddprun::rendezvous {
 

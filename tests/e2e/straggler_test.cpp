@@ -107,7 +107,8 @@ TEST_CASE("a rank with 30 % of a CPU is named, within twenty steps where the mac
   CHECK(named.at("phase") == "compute");
   const int in_step = step_at(job.agents[0]->out(), named.at("timestamp").get<std::int64_t>());
   const int slow_steps = in_step - 1 - kLastNormalStep;
-  if (slow_steps > 20 && !soaking()) {  // the rules themselves are tested in rendezvous/coordination/straggler_test.cpp
+  if (slow_steps > 20 &&
+      !soaking()) {  // the rules themselves are tested in rendezvous/coordination/inquiry/straggler_test.cpp
     WARN("named after " << slow_steps << " slow steps: other work on this machine made its usual steps vary");
     return;
   }

@@ -1,6 +1,6 @@
-#include "launcher/cli.h"
-#include "launcher/job_description_file.h"
-#include "launcher/job_file.h"
+#include "launcher/config/cli.h"
+#include "launcher/config/job_file.h"
+#include "launcher/jobs/job_description_file.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace ddprun;

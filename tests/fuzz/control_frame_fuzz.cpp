@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/control_message.h"
+#include "rendezvous/coordination/wire/control_message.h"
 #include "rendezvous/peer/frame.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,6 +1,6 @@
 #include "agent/etcd/etcd_messages.h"
 #include "agent/http/answer_reader.h"
-#include "rendezvous/coordination/control_message.h"
+#include "rendezvous/coordination/wire/control_message.h"
 #include "rendezvous/etcd/etcd_keys.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,7 +1,7 @@
 // Command lines with what ddprun answers: testdata/wrong_command_lines.txt, every way to be wrong, and
 // testdata/scheduler.txt, what is taken from a scheduler's environment. DDPRUN_UPDATE=1 rewrites both.
-#include "launcher/cli.h"
-#include "launcher/options.h"
+#include "launcher/config/cli.h"
+#include "launcher/config/options.h"
 #include "launcher/ssh/ssh_command.h"
 #include "tests/support/test.h"
 #include "tests/support/transcript.h"

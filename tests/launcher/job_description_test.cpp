@@ -1,4 +1,4 @@
-#include "launcher/job_description_file.h"
+#include "launcher/jobs/job_description_file.h"
 
 #include "launcher/jobs/hyperparameters.h"
 #include "tests/support/test.h"

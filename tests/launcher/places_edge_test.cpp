@@ -1,9 +1,9 @@
 // Programs with a limit; and kubectl and Slurm's programs by stand-ins on PATH, which note their arguments. A real
 // Slurm is asked in tests/schedulers.
 #include "launcher/jobs/places/kubernetes.h"
-#include "launcher/jobs/places/program_run.h"
 #include "launcher/jobs/places/shared_record.h"
 #include "launcher/jobs/places/slurm.h"
+#include "launcher/scheduler/program_run.h"
 #include "rendezvous/base/error.h"
 #include "tests/support/test.h"
 

@@ -6,8 +6,8 @@
 
 #include <thread>
 
-#include "launcher/ended_job.h"
-#include "launcher/job_facts.h"
+#include "launcher/jobs/ended_job.h"
+#include "launcher/running/job_facts.h"
 #include "tests/support/test.h"
 
 namespace {

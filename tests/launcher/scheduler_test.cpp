@@ -1,8 +1,8 @@
 #include "launcher/scheduler/scheduler.h"
 
-#include "launcher/cli.h"
-#include "launcher/options.h"
-#include "launcher/print_config.h"
+#include "launcher/config/cli.h"
+#include "launcher/config/options.h"
+#include "launcher/print/print_config.h"
 #include "launcher/scheduler/kubernetes.h"
 #include "launcher/scheduler/slurm.h"
 #include "tests/support/test.h"

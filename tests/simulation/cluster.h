@@ -1,7 +1,7 @@
 // A job of many nodes in one thread: the real supervisors, elections, coordinators and stores, a clock that only the
 // simulation moves, and a seed that decides which node fails, when, and how long every message takes. The handling of
 // connections and leases is repeated here without sockets, as in agent/link/job_link.cpp and
-// rendezvous/coordination/coordinator_server.cpp.
+// rendezvous/coordination/server/coordinator_server.cpp.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "agent/round/supervisor.h"
-#include "rendezvous/coordination/control_message.h"
 #include "rendezvous/coordination/coordinator.h"
-#include "rendezvous/coordination/election.h"
-#include "rendezvous/coordination/first_place.h"
-#include "rendezvous/coordination/quorum_contact.h"
+#include "rendezvous/coordination/election/election.h"
+#include "rendezvous/coordination/election/first_place.h"
+#include "rendezvous/coordination/election/quorum_contact.h"
+#include "rendezvous/coordination/wire/control_message.h"
 #include "rendezvous/store/protocol.h"
 #include "rendezvous/store/store.h"
 #include "tests/simulation/network.h"

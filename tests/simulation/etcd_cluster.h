@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "agent/round/supervisor.h"
-#include "rendezvous/coordination/control_message.h"
 #include "rendezvous/coordination/coordinator.h"
-#include "rendezvous/coordination/coordinator_liveness.h"
+#include "rendezvous/coordination/server/coordinator_liveness.h"
+#include "rendezvous/coordination/wire/control_message.h"
 #include "tests/simulation/etcd_model.h"
 #include "tests/simulation/network.h"
 

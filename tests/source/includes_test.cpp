@@ -21,46 +21,72 @@ rendezvous/memory: rendezvous/base
 rendezvous/peer: rendezvous/base
 rendezvous/store: rendezvous/base rendezvous/peer
 rendezvous/store/proxy: rendezvous/base rendezvous/peer rendezvous/store
-rendezvous/coordination: rendezvous/base rendezvous/channel rendezvous/peer rendezvous/store rendezvous/store/proxy
-rendezvous/etcd: rendezvous/base rendezvous/coordination rendezvous/peer
-agent/process: rendezvous/base rendezvous/channel rendezvous/coordination
-agent/channel: agent/process rendezvous/base rendezvous/channel rendezvous/coordination
+rendezvous/coordination/account: rendezvous/base
+rendezvous/coordination/round: rendezvous/base rendezvous/channel rendezvous/coordination/account rendezvous/peer
+rendezvous/coordination/inquiry: rendezvous/base rendezvous/coordination/account rendezvous/coordination/round
+rendezvous/coordination: rendezvous/base rendezvous/coordination/account rendezvous/coordination/inquiry
+    rendezvous/coordination/round
+rendezvous/coordination/election: rendezvous/base rendezvous/coordination rendezvous/coordination/round
+rendezvous/coordination/wire: rendezvous/base rendezvous/coordination rendezvous/coordination/election
+    rendezvous/coordination/round rendezvous/peer
+rendezvous/coordination/server: rendezvous/base rendezvous/coordination rendezvous/coordination/election
+    rendezvous/coordination/round rendezvous/coordination/wire rendezvous/peer rendezvous/store rendezvous/store/proxy
+rendezvous/etcd: rendezvous/base rendezvous/coordination rendezvous/coordination/round rendezvous/coordination/server
+    rendezvous/coordination/wire
+agent/process: rendezvous/base rendezvous/channel rendezvous/coordination/round
+agent/channel: agent/process rendezvous/base rendezvous/channel rendezvous/coordination/round
 agent/prefork: agent/channel agent/process rendezvous/base rendezvous/prefork
-agent/diagnosis: agent/channel agent/process rendezvous/base rendezvous/coordination
-agent/logs: agent/diagnosis agent/process rendezvous/base rendezvous/coordination
+agent/diagnosis: agent/channel agent/process rendezvous/base rendezvous/coordination/account
+    rendezvous/coordination/round
+agent/logs: agent/diagnosis agent/process rendezvous/base rendezvous/coordination/round
 agent/stacks: agent/process rendezvous/base
 agent/http/page:
 agent/http: agent/process rendezvous/base rendezvous/peer
-agent/etcd: agent/http agent/process rendezvous/base rendezvous/coordination rendezvous/etcd rendezvous/peer
+agent/etcd: agent/http rendezvous/base rendezvous/coordination/round rendezvous/etcd
 agent/push: agent/http rendezvous/base
-agent/status: rendezvous/base rendezvous/coordination
+agent/status: rendezvous/base rendezvous/coordination rendezvous/coordination/account rendezvous/coordination/inquiry
+    rendezvous/coordination/round
 agent/hang: agent/channel agent/logs agent/process agent/stacks rendezvous/base rendezvous/coordination
-agent/faults: rendezvous/coordination
-agent/machine: agent/diagnosis agent/process rendezvous/base rendezvous/coordination
-agent/desk: agent/channel agent/diagnosis agent/hang agent/http agent/http/page agent/logs agent/process agent/push agent/stacks
-    agent/status rendezvous/base rendezvous/coordination rendezvous/peer
-agent/copies: rendezvous/base rendezvous/coordination rendezvous/memory rendezvous/peer rendezvous/store
-agent/link: agent/etcd agent/logs agent/process rendezvous/base rendezvous/coordination rendezvous/etcd rendezvous/peer
-    rendezvous/store/proxy
+    rendezvous/coordination/account rendezvous/coordination/inquiry rendezvous/coordination/round
+agent/faults: rendezvous/coordination/inquiry
+agent/machine: agent/diagnosis agent/process rendezvous/base rendezvous/coordination/round
+agent/desk: agent/channel agent/diagnosis agent/hang agent/http agent/http/page agent/logs agent/process agent/push
+    agent/stacks agent/status rendezvous/base rendezvous/coordination rendezvous/coordination/inquiry
+    rendezvous/coordination/round rendezvous/coordination/wire rendezvous/peer
+agent/copies: rendezvous/base rendezvous/coordination/round rendezvous/memory rendezvous/peer rendezvous/store
+agent/link: agent/etcd agent/logs agent/process rendezvous/base rendezvous/coordination
+    rendezvous/coordination/election rendezvous/coordination/round rendezvous/coordination/server
+    rendezvous/coordination/wire rendezvous/etcd rendezvous/peer rendezvous/store/proxy
 agent/round: agent/channel agent/copies agent/link agent/logs agent/prefork agent/process rendezvous/base
-    rendezvous/coordination rendezvous/memory rendezvous/peer rendezvous/store rendezvous/store/proxy
+    rendezvous/coordination/round rendezvous/coordination/server rendezvous/memory rendezvous/peer rendezvous/store
+    rendezvous/store/proxy
 agent/tell: agent/channel agent/diagnosis agent/hang agent/link agent/logs agent/process agent/round agent/stacks
-    rendezvous/base rendezvous/coordination
+    rendezvous/base rendezvous/coordination rendezvous/coordination/round rendezvous/coordination/wire
 agent: agent/channel agent/desk agent/faults agent/hang agent/link agent/logs agent/machine agent/process agent/push
     agent/round agent/tell rendezvous/base rendezvous/peer
 launcher/view: rendezvous/base
 launcher/settings: rendezvous/base
-launcher/scheduler: launcher/settings rendezvous/base
-launcher/jobs: agent/process launcher/settings rendezvous/base
-launcher/jobs/places: launcher/jobs launcher/settings rendezvous/base
-launcher/ssh: agent/logs agent/process agent/round launcher/scheduler launcher/settings rendezvous/base
-    rendezvous/coordination rendezvous/peer
-launcher/report: rendezvous/base rendezvous/coordination
-launcher/chaos: launcher/settings launcher/view rendezvous/base rendezvous/coordination
-launcher: agent agent/diagnosis agent/etcd agent/hang agent/http agent/http/page agent/link agent/logs agent/machine
-    agent/process agent/push agent/status agent/tell launcher/chaos launcher/jobs launcher/jobs/places launcher/report
-    launcher/scheduler launcher/settings launcher/ssh launcher/view rendezvous/base rendezvous/channel
-    rendezvous/coordination rendezvous/peer
+launcher/scheduler: launcher/settings rendezvous/base rendezvous/peer
+launcher/ssh: agent/logs agent/process agent/round launcher/scheduler launcher/settings launcher/view rendezvous/base
+    rendezvous/coordination/round rendezvous/peer
+launcher/report: rendezvous/base rendezvous/coordination/account
+launcher/chaos: launcher/settings launcher/view rendezvous/base rendezvous/coordination/inquiry
+launcher/config: agent/diagnosis agent/etcd agent/hang agent/http agent/logs agent/machine agent/process agent/push
+    launcher/scheduler launcher/settings launcher/ssh rendezvous/base rendezvous/coordination/inquiry
+    rendezvous/coordination/round rendezvous/peer
+launcher/print: agent/process launcher/config launcher/settings rendezvous/base
+launcher/jobs: agent/logs agent/process launcher/config launcher/print launcher/settings rendezvous/base
+    rendezvous/coordination/round
+launcher/jobs/places: launcher/jobs launcher/scheduler launcher/settings rendezvous/base
+launcher/plan: agent agent/diagnosis agent/logs agent/process launcher/config launcher/print launcher/scheduler
+    launcher/ssh rendezvous/base rendezvous/peer
+launcher/running: agent/etcd agent/process agent/status launcher/config launcher/jobs launcher/jobs/places
+    launcher/plan launcher/view rendezvous/base rendezvous/coordination/wire rendezvous/peer
+launcher/command: agent/http/page agent/process agent/status launcher/chaos launcher/config launcher/jobs
+    launcher/jobs/places launcher/plan launcher/report launcher/running launcher/scheduler launcher/settings
+    launcher/view rendezvous/base rendezvous/coordination/inquiry rendezvous/coordination/round rendezvous/peer
+launcher: agent agent/etcd agent/link agent/logs agent/process agent/tell launcher/command launcher/config
+    launcher/jobs launcher/plan launcher/print launcher/ssh rendezvous/base rendezvous/channel rendezvous/peer
 trainer/include/ddprun:
 trainer/ddp/group: trainer/include/ddprun rendezvous/base rendezvous/channel rendezvous/peer rendezvous/store
 trainer/ddp/collectives: trainer/include/ddprun rendezvous/base rendezvous/channel trainer/ddp/group
@@ -78,8 +104,8 @@ trainer/config: launcher/settings rendezvous/base trainer/data trainer/models
 trainer/metrics: rendezvous/base
 trainer/start: rendezvous/base
 trainer/tour: trainer/include/ddprun rendezvous/base trainer/config trainer/ddp/group trainer/ddp/snapshot
-trainer: trainer/include/ddprun rendezvous/base rendezvous/channel trainer/config trainer/data
-    trainer/ddp/collectives trainer/ddp/group trainer/ddp/snapshot trainer/metrics trainer/models trainer/tour
+trainer: trainer/include/ddprun rendezvous/base rendezvous/channel trainer/config trainer/data trainer/ddp/collectives
+    trainer/ddp/group trainer/ddp/snapshot trainer/metrics trainer/models trainer/tour
 )";
 
 // What can wait for a file server or a name server, and the folders of agent/ and rendezvous/ that may include it: they

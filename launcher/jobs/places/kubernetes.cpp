@@ -5,7 +5,7 @@
 
 #include "launcher/jobs/places/kubernetes_state.h"
 #include "launcher/jobs/places/kubernetes_words.h"
-#include "launcher/jobs/places/program_run.h"
+#include "launcher/scheduler/program_run.h"
 #include "launcher/settings/values.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/json_text.h"

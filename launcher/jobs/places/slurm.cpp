@@ -6,8 +6,8 @@
 #include <string_view>
 #include <thread>
 
-#include "launcher/jobs/places/program_run.h"
 #include "launcher/jobs/places/slurm_state.h"
+#include "launcher/scheduler/program_run.h"
 #include "launcher/settings/values.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/spelling.h"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "launcher/jobs/places/place_state.h"
-#include "launcher/jobs/places/program_run.h"
+#include "launcher/scheduler/program_run.h"
 
 namespace ddprun::launcher {
 

@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/job_clock.h"
+#include "rendezvous/coordination/account/job_clock.h"
 
 #include <algorithm>
 

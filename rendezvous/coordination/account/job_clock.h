@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/round_spent.h"
-#include "rendezvous/coordination/time_account.h"
+#include "rendezvous/coordination/account/round_spent.h"
+#include "rendezvous/coordination/account/time_account.h"
 
 namespace ddprun::rendezvous {
 

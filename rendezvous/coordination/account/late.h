@@ -3,7 +3,7 @@
 #include <functional>
 #include <vector>
 
-#include "rendezvous/coordination/standing.h"
+#include "rendezvous/coordination/account/standing.h"
 
 namespace ddprun::rendezvous {
 

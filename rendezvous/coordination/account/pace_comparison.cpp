@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/pace_comparison.h"
+#include "rendezvous/coordination/account/pace_comparison.h"
 
 #include <algorithm>
 #include <cmath>

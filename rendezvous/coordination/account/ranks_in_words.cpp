@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/ranks_in_words.h"
+#include "rendezvous/coordination/account/ranks_in_words.h"
 
 #include <algorithm>
 #include <cstddef>

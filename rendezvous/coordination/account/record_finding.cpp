@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/record_finding.h"
+#include "rendezvous/coordination/account/record_finding.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "rendezvous/coordination/ranks_in_words.h"
+#include "rendezvous/coordination/account/ranks_in_words.h"
 
 namespace ddprun::rendezvous {
 namespace {

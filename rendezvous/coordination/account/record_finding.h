@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/coordination/standing.h"
+#include "rendezvous/coordination/account/standing.h"
 
 namespace ddprun::rendezvous {
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/time_account.h"
+#include "rendezvous/coordination/account/time_account.h"
 
 namespace ddprun::rendezvous {
 

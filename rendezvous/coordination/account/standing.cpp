@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/standing.h"
+#include "rendezvous/coordination/account/standing.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -6,9 +6,9 @@
 #include <map>
 #include <tuple>
 
-#include "rendezvous/coordination/late.h"
-#include "rendezvous/coordination/ranks_in_words.h"
-#include "rendezvous/coordination/record_finding.h"
+#include "rendezvous/coordination/account/late.h"
+#include "rendezvous/coordination/account/ranks_in_words.h"
+#include "rendezvous/coordination/account/record_finding.h"
 
 namespace ddprun::rendezvous {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/collective_record.h"
+#include "rendezvous/coordination/account/collective_record.h"
 
 namespace ddprun::rendezvous {
 

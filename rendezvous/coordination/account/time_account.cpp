@@ -1,9 +1,9 @@
-#include "rendezvous/coordination/time_account.h"
+#include "rendezvous/coordination/account/time_account.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "rendezvous/coordination/round_spent.h"
+#include "rendezvous/coordination/account/round_spent.h"
 
 namespace ddprun::rendezvous {
 namespace {

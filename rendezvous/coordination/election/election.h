@@ -20,7 +20,7 @@
 
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/coordinator.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::rendezvous {
 

@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/first_place.h"
+#include "rendezvous/coordination/election/first_place.h"
 
 namespace ddprun::rendezvous {
 

@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/quorum_contact.h"
+#include "rendezvous/coordination/election/quorum_contact.h"
 
 #include <algorithm>
 #include <functional>

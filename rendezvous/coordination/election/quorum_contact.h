@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::rendezvous {
 

@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/act.h"
+#include "rendezvous/coordination/inquiry/act.h"
 
 #include <algorithm>
 

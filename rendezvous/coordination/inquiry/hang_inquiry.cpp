@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/hang_inquiry.h"
+#include "rendezvous/coordination/inquiry/hang_inquiry.h"
 
 #include <algorithm>
 #include <utility>

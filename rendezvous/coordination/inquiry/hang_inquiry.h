@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/round.h"
-#include "rendezvous/coordination/standing.h"
+#include "rendezvous/coordination/account/standing.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::rendezvous {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/round.h"
-#include "rendezvous/coordination/round_spent.h"
-#include "rendezvous/coordination/standing.h"
+#include "rendezvous/coordination/account/round_spent.h"
+#include "rendezvous/coordination/account/standing.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::rendezvous {
 

@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/job_view.h"
-#include "rendezvous/coordination/pace_comparison.h"
-#include "rendezvous/coordination/standing.h"
+#include "rendezvous/coordination/account/pace_comparison.h"
+#include "rendezvous/coordination/account/standing.h"
+#include "rendezvous/coordination/inquiry/job_view.h"
 
 namespace ddprun::rendezvous {
 

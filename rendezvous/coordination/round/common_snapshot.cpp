@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/common_snapshot.h"
+#include "rendezvous/coordination/round/common_snapshot.h"
 
 #include <map>
 #include <utility>

@@ -1,8 +1,8 @@
-#include "rendezvous/coordination/excluded_hosts.h"
+#include "rendezvous/coordination/round/excluded_hosts.h"
 
 #include <algorithm>
 
-#include "rendezvous/coordination/ledger.h"
+#include "rendezvous/coordination/round/ledger.h"
 
 namespace ddprun::rendezvous {
 

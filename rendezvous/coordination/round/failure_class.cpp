@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/failure_class.h"
+#include "rendezvous/coordination/round/failure_class.h"
 
 #include <algorithm>
 #include <csignal>

@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/failure_rules.h"
+#include "rendezvous/coordination/round/failure_rules.h"
 
 #include <algorithm>
 #include <array>

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/coordination/failure_class.h"
+#include "rendezvous/coordination/round/failure_class.h"
 
 namespace ddprun::rendezvous {
 

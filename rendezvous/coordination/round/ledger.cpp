@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/ledger.h"
+#include "rendezvous/coordination/round/ledger.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 #include <algorithm>
 #include <map>

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/failure_class.h"
-#include "rendezvous/coordination/learned_times.h"
-#include "rendezvous/coordination/time_account.h"
+#include "rendezvous/coordination/account/learned_times.h"
+#include "rendezvous/coordination/account/time_account.h"
+#include "rendezvous/coordination/round/failure_class.h"
 #include "rendezvous/peer/control_address.h"
 
 namespace ddprun::rendezvous {

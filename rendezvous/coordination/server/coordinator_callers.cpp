@@ -1,12 +1,12 @@
-#include "rendezvous/coordination/coordinator_callers.h"
+#include "rendezvous/coordination/server/coordinator_callers.h"
 
 #include <utility>
 #include <vector>
 
 #include <asio/post.hpp>
 
-#include "rendezvous/coordination/coordinator_sessions.h"
-#include "rendezvous/coordination/copies_opening.h"
+#include "rendezvous/coordination/server/coordinator_sessions.h"
+#include "rendezvous/coordination/wire/copies_opening.h"
 #include "rendezvous/store/proxy/store_opening.h"
 
 namespace ddprun::rendezvous {

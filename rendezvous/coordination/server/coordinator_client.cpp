@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/coordinator_client.h"
+#include "rendezvous/coordination/server/coordinator_client.h"
 
 #include <algorithm>
 #include <utility>

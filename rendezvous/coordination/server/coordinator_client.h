@@ -18,8 +18,8 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "rendezvous/coordination/control_link.h"
-#include "rendezvous/coordination/control_message.h"
+#include "rendezvous/coordination/wire/control_link.h"
+#include "rendezvous/coordination/wire/control_message.h"
 #include "rendezvous/peer/dialer.h"
 
 namespace ddprun::rendezvous {

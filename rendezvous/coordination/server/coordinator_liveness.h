@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/control_message.h"
 #include "rendezvous/coordination/coordinator.h"
-#include "rendezvous/coordination/quorum_contact.h"
+#include "rendezvous/coordination/election/quorum_contact.h"
+#include "rendezvous/coordination/wire/control_message.h"
 
 namespace ddprun::rendezvous {
 

@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/coordinator_orders.h"
+#include "rendezvous/coordination/server/coordinator_orders.h"
 
 #include <algorithm>
 #include <set>

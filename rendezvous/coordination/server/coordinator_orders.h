@@ -11,7 +11,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "rendezvous/coordination/coordinator.h"
-#include "rendezvous/coordination/coordinator_sessions.h"
+#include "rendezvous/coordination/server/coordinator_sessions.h"
 
 namespace ddprun::rendezvous {
 

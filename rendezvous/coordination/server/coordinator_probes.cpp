@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/coordinator_probes.h"
+#include "rendezvous/coordination/server/coordinator_probes.h"
 
 #include <algorithm>
 #include <optional>

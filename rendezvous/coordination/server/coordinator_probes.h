@@ -10,7 +10,7 @@
 #include <asio/io_context.hpp>
 
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::rendezvous {
 

@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/coordinator_referral.h"
+#include "rendezvous/coordination/server/coordinator_referral.h"
 
 #include "rendezvous/peer/loopback.h"
 

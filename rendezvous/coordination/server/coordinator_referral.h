@@ -4,8 +4,8 @@
 #pragma once
 #include <optional>
 
-#include "rendezvous/coordination/control_link.h"
-#include "rendezvous/coordination/control_message.h"
+#include "rendezvous/coordination/wire/control_link.h"
+#include "rendezvous/coordination/wire/control_message.h"
 
 namespace ddprun::rendezvous {
 

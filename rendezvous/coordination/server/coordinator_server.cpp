@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/coordinator_server.h"
+#include "rendezvous/coordination/server/coordinator_server.h"
 
 #include <pthread.h>
 
@@ -19,12 +19,12 @@
 #include "rendezvous/base/overloaded.h"
 #include "rendezvous/base/print_line.h"
 #include "rendezvous/base/thread.h"
-#include "rendezvous/coordination/coordinator_callers.h"
-#include "rendezvous/coordination/coordinator_orders.h"
-#include "rendezvous/coordination/coordinator_probes.h"
-#include "rendezvous/coordination/coordinator_referral.h"
-#include "rendezvous/coordination/coordinator_sessions.h"
-#include "rendezvous/coordination/copies_opening.h"
+#include "rendezvous/coordination/server/coordinator_callers.h"
+#include "rendezvous/coordination/server/coordinator_orders.h"
+#include "rendezvous/coordination/server/coordinator_probes.h"
+#include "rendezvous/coordination/server/coordinator_referral.h"
+#include "rendezvous/coordination/server/coordinator_sessions.h"
+#include "rendezvous/coordination/wire/copies_opening.h"
 #include "rendezvous/peer/link_dialer.h"
 #include "rendezvous/peer/loopback.h"
 #include "rendezvous/peer/peer_listener.h"

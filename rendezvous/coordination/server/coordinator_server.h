@@ -15,9 +15,9 @@
 #include <memory>
 #include <string>
 
-#include "rendezvous/coordination/control_message.h"
 #include "rendezvous/coordination/coordinator.h"
-#include "rendezvous/coordination/coordinator_liveness.h"
+#include "rendezvous/coordination/server/coordinator_liveness.h"
+#include "rendezvous/coordination/wire/control_message.h"
 #include "rendezvous/peer/listen_socket.h"
 #include "rendezvous/peer/peer_connection.h"
 #include "rendezvous/store/server.h"

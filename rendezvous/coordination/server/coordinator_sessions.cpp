@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/coordinator_sessions.h"
+#include "rendezvous/coordination/server/coordinator_sessions.h"
 
 #include <utility>
 

@@ -11,8 +11,8 @@
 
 #include <asio/io_context.hpp>
 
-#include "rendezvous/coordination/control_link.h"
-#include "rendezvous/coordination/control_message.h"
+#include "rendezvous/coordination/wire/control_link.h"
+#include "rendezvous/coordination/wire/control_message.h"
 
 namespace ddprun::rendezvous {
 

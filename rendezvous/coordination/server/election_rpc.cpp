@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/election_rpc.h"
+#include "rendezvous/coordination/server/election_rpc.h"
 
 #include <algorithm>
 #include <string>
@@ -6,7 +6,7 @@
 
 #include <asio/post.hpp>
 
-#include "rendezvous/coordination/control_link.h"
+#include "rendezvous/coordination/wire/control_link.h"
 #include "rendezvous/peer/dialer.h"
 
 namespace ddprun::rendezvous {

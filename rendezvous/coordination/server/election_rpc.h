@@ -18,7 +18,7 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "rendezvous/coordination/control_message.h"
+#include "rendezvous/coordination/wire/control_message.h"
 #include "rendezvous/peer/peer_connection.h"
 #include "rendezvous/peer/resolver.h"
 

@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/control_link.h"
+#include "rendezvous/coordination/wire/control_link.h"
 
 #include <utility>
 

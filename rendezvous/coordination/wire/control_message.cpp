@@ -1,11 +1,11 @@
-#include "rendezvous/coordination/control_message.h"
+#include "rendezvous/coordination/wire/control_message.h"
 
 #include <concepts>
 #include <tuple>
 #include <type_traits>
 
 #include "rendezvous/base/json_text.h"
-#include "rendezvous/coordination/message_fields.h"
+#include "rendezvous/coordination/wire/message_fields.h"
 
 namespace ddprun::rendezvous {
 namespace {

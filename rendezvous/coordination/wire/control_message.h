@@ -11,8 +11,8 @@
 #include <variant>
 
 #include "rendezvous/coordination/coordinator.h"
-#include "rendezvous/coordination/election.h"
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/election/election.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::rendezvous {
 

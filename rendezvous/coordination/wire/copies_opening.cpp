@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/copies_opening.h"
+#include "rendezvous/coordination/wire/copies_opening.h"
 
 #include <nlohmann/json.hpp>
 

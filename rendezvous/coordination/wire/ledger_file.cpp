@@ -1,10 +1,10 @@
-#include "rendezvous/coordination/ledger_file.h"
+#include "rendezvous/coordination/wire/ledger_file.h"
 
 #include <algorithm>
 
 #include "rendezvous/base/json_text.h"
-#include "rendezvous/coordination/ledger.h"
-#include "rendezvous/coordination/message_fields.h"
+#include "rendezvous/coordination/round/ledger.h"
+#include "rendezvous/coordination/wire/message_fields.h"
 
 namespace ddprun::rendezvous {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <variant>
 
-#include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::rendezvous {
 

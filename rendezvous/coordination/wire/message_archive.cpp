@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/message_archive.h"
+#include "rendezvous/coordination/wire/message_archive.h"
 
 #include <cmath>
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/control_message.h"
+#include "rendezvous/coordination/wire/control_message.h"
 
 namespace ddprun::rendezvous::wire {
 

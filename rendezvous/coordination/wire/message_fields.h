@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "rendezvous/coordination/message_archive.h"
+#include "rendezvous/coordination/wire/message_archive.h"
 
 namespace ddprun::rendezvous::wire {
 

@@ -1,7 +1,7 @@
 #include "launcher/chaos/chaos_outcomes.h"
 #include "launcher/chaos/chaos_plan.h"
 #include "launcher/chaos/chaos_words.h"
-#include "rendezvous/coordination/act.h"
+#include "rendezvous/coordination/inquiry/act.h"
 #include "tests/support/test.h"
 
 using nlohmann::json;

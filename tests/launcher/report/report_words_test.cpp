@@ -1,4 +1,4 @@
-#include "launcher/report_command.h"
+#include "launcher/command/report_command.h"
 #include "tests/support/test.h"
 
 TEST_CASE("a report's words are a file or job and options with their values", "[report_words]") {

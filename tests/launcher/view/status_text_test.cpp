@@ -1,7 +1,7 @@
 #include "launcher/view/status_text.h"
 
 #include "agent/status/status_json.h"
-#include "launcher/job_view.h"
+#include "launcher/running/job_view.h"
 #include "launcher/view/table.h"
 #include "launcher/view/units.h"
 #include "tests/support/test.h"

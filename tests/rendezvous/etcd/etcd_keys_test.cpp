@@ -1,6 +1,6 @@
 #include "rendezvous/etcd/etcd_keys.h"
 
-#include "rendezvous/coordination/control_message.h"
+#include "rendezvous/coordination/wire/control_message.h"
 #include "tests/support/test.h"
 
 namespace {

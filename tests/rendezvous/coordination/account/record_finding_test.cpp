@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/record_finding.h"
+#include "rendezvous/coordination/account/record_finding.h"
 
 #include "tests/support/test.h"
 

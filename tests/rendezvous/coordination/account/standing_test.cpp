@@ -1,6 +1,6 @@
-#include "rendezvous/coordination/standing.h"
+#include "rendezvous/coordination/account/standing.h"
 
-#include "rendezvous/coordination/hang_inquiry.h"
+#include "rendezvous/coordination/inquiry/hang_inquiry.h"
 #include "tests/support/test.h"
 
 namespace {

@@ -1,7 +1,7 @@
-#include "rendezvous/coordination/time_account.h"
+#include "rendezvous/coordination/account/time_account.h"
 
-#include "rendezvous/coordination/job_clock.h"
-#include "rendezvous/coordination/round_spent.h"
+#include "rendezvous/coordination/account/job_clock.h"
+#include "rendezvous/coordination/account/round_spent.h"
 #include "tests/support/test.h"
 
 namespace {

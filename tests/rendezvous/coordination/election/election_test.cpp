@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/election.h"
+#include "rendezvous/coordination/election/election.h"
 
 #include "tests/support/test.h"
 

@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/straggler.h"
+#include "rendezvous/coordination/inquiry/straggler.h"
 
 #include <ctime>
 

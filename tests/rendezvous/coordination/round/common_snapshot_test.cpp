@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/common_snapshot.h"
+#include "rendezvous/coordination/round/common_snapshot.h"
 
 #include "tests/support/soak.h"
 #include "tests/support/test.h"

@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/excluded_hosts.h"
+#include "rendezvous/coordination/round/excluded_hosts.h"
 
 #include "tests/support/test.h"
 

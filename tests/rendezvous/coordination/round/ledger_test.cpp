@@ -1,7 +1,7 @@
-#include "rendezvous/coordination/ledger.h"
+#include "rendezvous/coordination/round/ledger.h"
 
 #include "rendezvous/base/random.h"
-#include "rendezvous/coordination/ledger_file.h"
+#include "rendezvous/coordination/wire/ledger_file.h"
 #include "tests/support/soak.h"
 #include "tests/support/test.h"
 

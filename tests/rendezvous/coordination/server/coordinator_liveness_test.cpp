@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/coordinator_liveness.h"
+#include "rendezvous/coordination/server/coordinator_liveness.h"
 
 #include "tests/support/test.h"
 

@@ -1,10 +1,10 @@
-#include "rendezvous/coordination/coordinator_server.h"
+#include "rendezvous/coordination/server/coordinator_server.h"
 
 #include <future>
 
-#include "rendezvous/coordination/coordinator_client.h"
-#include "rendezvous/coordination/copies_opening.h"
-#include "rendezvous/coordination/election_rpc.h"
+#include "rendezvous/coordination/server/coordinator_client.h"
+#include "rendezvous/coordination/server/election_rpc.h"
+#include "rendezvous/coordination/wire/copies_opening.h"
 #include "rendezvous/peer/link_dialer.h"
 #include "tests/rendezvous/store/raw_peer.h"
 #include "tests/support/test.h"

@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/ledger_file.h"
+#include "rendezvous/coordination/wire/ledger_file.h"
 
 #include "tests/support/test.h"
 
