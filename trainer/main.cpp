@@ -34,11 +34,11 @@
 #include "trainer/ddp/group/gpu.h"
 #include "trainer/ddp/group/lost_peer.h"
 #include "trainer/ddp/group/rank_env.h"
-#include "trainer/device_choice.h"
-#include "trainer/loop.h"
+#include "trainer/loop/loop.h"
+#include "trainer/loop/writing.h"
+#include "trainer/machine/device_choice.h"
 #include "trainer/tour/tour.h"
 #include "trainer/tour/tour_line.h"
-#include "trainer/writing.h"
 
 namespace ddprun::train {
 namespace {

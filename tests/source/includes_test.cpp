@@ -104,8 +104,11 @@ trainer/config: launcher/settings rendezvous/base trainer/data trainer/models
 trainer/metrics: rendezvous/base
 trainer/start: rendezvous/base
 trainer/tour: trainer/include/ddprun rendezvous/base trainer/config trainer/ddp/group trainer/ddp/snapshot
+trainer/machine: trainer/include/ddprun rendezvous/base trainer/config trainer/ddp/group trainer/ddp/snapshot
+trainer/loop: trainer/include/ddprun rendezvous/base rendezvous/channel trainer/config trainer/data
+    trainer/ddp/collectives trainer/ddp/group trainer/ddp/snapshot trainer/machine trainer/metrics trainer/models
 trainer: trainer/include/ddprun rendezvous/base rendezvous/channel trainer/config trainer/data trainer/ddp/collectives
-    trainer/ddp/group trainer/ddp/snapshot trainer/metrics trainer/models trainer/tour
+    trainer/ddp/group trainer/loop trainer/machine trainer/tour
 )";
 
 // What can wait for a file server or a name server, and the folders of agent/ and rendezvous/ that may include it: they

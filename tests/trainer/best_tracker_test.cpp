@@ -1,7 +1,7 @@
-#include "trainer/best_tracker.h"
+#include "trainer/loop/best_tracker.h"
 
 #include "tests/support/test.h"
-#include "trainer/rate.h"
+#include "trainer/loop/rate.h"
 
 TEST_CASE("a run ends when so many evaluations in a row were no better than the best", "[best_tracker]") {
   BestTracker tracker(/*higher_is_better=*/true, /*patience=*/2);

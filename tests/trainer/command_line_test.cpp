@@ -5,7 +5,7 @@
 #include "trainer/config/shards_line.h"
 #include "trainer/config/snapshot_path.h"
 #include "trainer/config/write_line.h"
-#include "trainer/device_choice.h"
+#include "trainer/machine/device_choice.h"
 #include "trainer/models/model_names.h"
 #include "trainer/tour/tour_line.h"
 #include "trainer/tour/tours.h"

@@ -1,4 +1,4 @@
-#include "trainer/graph_plan.h"
+#include "trainer/loop/graph_plan.h"
 
 #include "tests/support/test.h"
 

@@ -1,5 +1,5 @@
 // A run's steps by a graph, on the CPU: the stand-in repeats operations as a CUDA graph repeats kernels.
-#include "trainer/graphed_steps.h"
+#include "trainer/loop/graphed_steps.h"
 
 #include <torch/torch.h>
 
@@ -8,8 +8,8 @@
 #include "tests/support/test.h"
 #include "tests/trainer/recorded_operations.h"
 #include "trainer/ddp/snapshot/optimizer_state.h"
-#include "trainer/step.h"
-#include "trainer/transfer.h"
+#include "trainer/loop/step.h"
+#include "trainer/loop/transfer.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "trainer/keep_interval.h"
+#include "trainer/loop/keep_interval.h"
 
 #include "tests/support/test.h"
 #include "trainer/config/options.h"

@@ -1,4 +1,4 @@
-#include "trainer/next_character.h"
+#include "trainer/loop/next_character.h"
 
 #include "rendezvous/base/error.h"
 #include "tests/support/error_text.h"

@@ -1,4 +1,4 @@
-#include "trainer/progress.h"
+#include "trainer/loop/progress.h"
 
 #include "tests/support/test.h"
 

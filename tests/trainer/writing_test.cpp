@@ -1,5 +1,5 @@
 // Text by a model with its first weights: what matters is how its characters are chosen.
-#include "trainer/writing.h"
+#include "trainer/loop/writing.h"
 
 #include <torch/torch.h>
 

@@ -1,4 +1,4 @@
-#include "trainer/stop_signal.h"
+#include "trainer/machine/stop_signal.h"
 
 #include <atomic>
 #include <chrono>

@@ -8,7 +8,7 @@
 #include "ddprun/optimizers.h"
 #include "trainer/data/dataset.h"
 #include "trainer/ddp/group/step_graph.h"
-#include "trainer/graph_plan.h"
+#include "trainer/loop/graph_plan.h"
 
 namespace ddprun::train {
 

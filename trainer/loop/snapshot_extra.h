@@ -3,7 +3,7 @@
 #pragma once
 #include <nlohmann/json.hpp>
 
-#include "trainer/run.h"
+#include "trainer/loop/run.h"
 
 namespace ddprun::train {
 

@@ -1,4 +1,4 @@
-#include "trainer/result_file.h"
+#include "trainer/loop/result_file.h"
 
 #include <filesystem>
 #include <nlohmann/json.hpp>

@@ -2,9 +2,9 @@
 #pragma once
 #include <memory>
 
-#include "trainer/evaluate.h"
+#include "trainer/loop/evaluate.h"
+#include "trainer/loop/run.h"
 #include "trainer/metrics/metrics.h"
-#include "trainer/run.h"
 
 namespace ddprun::train {
 

@@ -1,4 +1,4 @@
-#include "trainer/records.h"
+#include "trainer/loop/records.h"
 
 #include <torch/torch.h>
 
@@ -9,7 +9,7 @@
 #include "ddprun/collectives.h"
 #include "rendezvous/base/print_line.h"
 #include "trainer/ddp/collectives/all_or_none.h"
-#include "trainer/result_file.h"
+#include "trainer/loop/result_file.h"
 
 namespace ddprun::train {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/next_character.h"
+#include "trainer/loop/next_character.h"
 
 #include <algorithm>
 #include <cmath>

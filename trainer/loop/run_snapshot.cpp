@@ -1,4 +1,4 @@
-#include "trainer/run_snapshot.h"
+#include "trainer/loop/run_snapshot.h"
 
 #include <filesystem>
 #include <fstream>
@@ -9,7 +9,7 @@
 #include "trainer/config/snapshot_path.h"
 #include "trainer/ddp/snapshot/snapshot_format.h"
 #include "trainer/ddp/snapshot/state_dict.h"
-#include "trainer/snapshot_extra.h"
+#include "trainer/loop/snapshot_extra.h"
 
 namespace ddprun::train {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/rate.h"
+#include "trainer/loop/rate.h"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "trainer/loop.h"
+#include "trainer/loop/loop.h"
 
 #include <torch/torch.h>
 
@@ -8,12 +8,12 @@
 #include "ddprun/weights.h"
 #include "rendezvous/base/print_line.h"
 #include "trainer/ddp/collectives/all_or_none.h"
-#include "trainer/evaluate.h"
-#include "trainer/records.h"
-#include "trainer/step.h"
-#include "trainer/stop_signal.h"
-#include "trainer/transfer.h"
-#include "trainer/writing.h"
+#include "trainer/loop/evaluate.h"
+#include "trainer/loop/records.h"
+#include "trainer/loop/step.h"
+#include "trainer/loop/transfer.h"
+#include "trainer/loop/writing.h"
+#include "trainer/machine/stop_signal.h"
 
 namespace ddprun::train {
 namespace {

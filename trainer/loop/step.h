@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "trainer/run.h"
+#include "trainer/loop/run.h"
 
 namespace ddprun::train {
 

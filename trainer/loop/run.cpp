@@ -1,4 +1,4 @@
-#include "trainer/run.h"
+#include "trainer/loop/run.h"
 
 #include <torch/torch.h>
 
@@ -18,13 +18,13 @@
 #include "trainer/ddp/collectives/all_or_none.h"
 #include "trainer/ddp/group/gpu.h"
 #include "trainer/ddp/snapshot/files.h"
-#include "trainer/kernel_choice.h"
+#include "trainer/loop/rate.h"
+#include "trainer/loop/result_file.h"
+#include "trainer/loop/run_snapshot.h"
+#include "trainer/loop/snapshot_extra.h"
+#include "trainer/loop/transfer.h"
+#include "trainer/machine/kernel_choice.h"
 #include "trainer/models/channels_last.h"
-#include "trainer/rate.h"
-#include "trainer/result_file.h"
-#include "trainer/run_snapshot.h"
-#include "trainer/snapshot_extra.h"
-#include "trainer/transfer.h"
 
 namespace ddprun::train {
 namespace {

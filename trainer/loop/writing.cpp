@@ -1,4 +1,4 @@
-#include "trainer/writing.h"
+#include "trainer/loop/writing.h"
 
 #include <torch/torch.h>
 
@@ -14,8 +14,8 @@
 #include "trainer/data/text.h"
 #include "trainer/ddp/snapshot/snapshot_format.h"
 #include "trainer/ddp/snapshot/state_dict.h"
-#include "trainer/snapshot_extra.h"
-#include "trainer/transfer.h"
+#include "trainer/loop/snapshot_extra.h"
+#include "trainer/loop/transfer.h"
 
 namespace ddprun::train {
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "trainer/config/write_line.h"
+#include "trainer/loop/next_character.h"
+#include "trainer/loop/run.h"
 #include "trainer/models/models.h"
-#include "trainer/next_character.h"
-#include "trainer/run.h"
 
 namespace ddprun::train {
 

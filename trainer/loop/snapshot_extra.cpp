@@ -1,4 +1,4 @@
-#include "trainer/snapshot_extra.h"
+#include "trainer/loop/snapshot_extra.h"
 
 #include <torch/torch.h>
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <optional>
 
-#include "trainer/run.h"
+#include "trainer/loop/run.h"
 
 namespace ddprun::train {
 

@@ -1,4 +1,4 @@
-#include "trainer/step.h"
+#include "trainer/loop/step.h"
 
 #include <torch/torch.h>
 

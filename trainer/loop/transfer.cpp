@@ -1,4 +1,4 @@
-#include "trainer/transfer.h"
+#include "trainer/loop/transfer.h"
 
 #include <torch/torch.h>
 

@@ -12,15 +12,15 @@
 #include "ddprun/lr_schedule.h"
 #include "ddprun/snapshot.h"
 #include "ddprun/worker.h"
-#include "trainer/best_tracker.h"
 #include "trainer/config/command_line.h"
 #include "trainer/data/dataset.h"
 #include "trainer/ddp/group/rank_env.h"
-#include "trainer/graphed_steps.h"
-#include "trainer/keep_interval.h"
+#include "trainer/loop/best_tracker.h"
+#include "trainer/loop/graphed_steps.h"
+#include "trainer/loop/keep_interval.h"
+#include "trainer/loop/progress.h"
+#include "trainer/loop/run_sampler.h"
 #include "trainer/models/models.h"
-#include "trainer/progress.h"
-#include "trainer/run_sampler.h"
 
 namespace ddprun::train {
 

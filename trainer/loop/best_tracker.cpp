@@ -1,4 +1,4 @@
-#include "trainer/best_tracker.h"
+#include "trainer/loop/best_tracker.h"
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 // Which snapshot a run goes on from, and what is said of one that does not fit it.
 #pragma once
-#include "trainer/run.h"
+#include "trainer/loop/run.h"
 
 namespace ddprun::train {
 

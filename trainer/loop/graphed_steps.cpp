@@ -1,4 +1,4 @@
-#include "trainer/graphed_steps.h"
+#include "trainer/loop/graphed_steps.h"
 
 #include <torch/torch.h>
 

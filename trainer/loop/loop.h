@@ -6,8 +6,8 @@
 
 #include "trainer/config/command_line.h"
 #include "trainer/ddp/group/rank_env.h"
-#include "trainer/progress.h"
-#include "trainer/run.h"
+#include "trainer/loop/progress.h"
+#include "trainer/loop/run.h"
 
 namespace ddprun::train {
 

@@ -1,4 +1,4 @@
-#include "trainer/keep_interval.h"
+#include "trainer/loop/keep_interval.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "trainer/device_choice.h"
+#include "trainer/machine/device_choice.h"
 
 namespace ddprun::train {
 

@@ -1,4 +1,4 @@
-#include "trainer/evaluate.h"
+#include "trainer/loop/evaluate.h"
 
 #include <torch/torch.h>
 
@@ -8,7 +8,7 @@
 #include "rendezvous/base/error.h"
 #include "trainer/ddp/collectives/all_or_none.h"
 #include "trainer/ddp/snapshot/replace_file.h"
-#include "trainer/step.h"
+#include "trainer/loop/step.h"
 
 namespace ddprun::train {
 namespace {

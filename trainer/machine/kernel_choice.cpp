@@ -1,4 +1,4 @@
-#include "trainer/kernel_choice.h"
+#include "trainer/machine/kernel_choice.h"
 
 #include <ATen/Context.h>
 
