@@ -4,6 +4,7 @@
 #include "launcher/command/ctl_words.h"
 #include "launcher/command/report_command.h"
 #include "launcher/command/stacks_command.h"
+#include "launcher/config/command_names.h"
 #include "launcher/config/man_page.h"
 #include "launcher/config/options.h"
 #include "launcher/jobs/job_words.h"
