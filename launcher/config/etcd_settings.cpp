@@ -79,7 +79,8 @@ std::string pair_problem(const Config& config, Names first, Names second) {
 std::optional<FileText> file_of(const ConfItem& item, const Inputs& inputs, CommandLine& line) {
   auto content = inputs.read_file(item.value);
   if (auto* file = std::get_if<FileText>(&content)) return std::move(*file);
-  line.mistakes.push_back("--rdzv-conf names " + item.name + "=" + item.value +
+  const std::string value = item.name == "password_file" ? "" : "=" + item.value;  // it may be the password itself
+  line.mistakes.push_back("--rdzv-conf names " + item.name + value +
                           ", which cannot be read: " + std::get<Unreadable>(content).why + ".");
   return {};
 }

@@ -162,6 +162,7 @@ std::string endpoint(Config& config, Text text) {
   config.further_endpoints.clear();
   config.endpoint_scheme.clear();
   if (text.empty()) return "";
+  if (text.find('@') != text.npos) return kHoldsUser;
   for (std::string& place : split(text, ',')) {
     const std::string scheme = take_scheme(place);
     if (!scheme.empty() && !config.endpoint_scheme.empty() && scheme != config.endpoint_scheme)

@@ -79,6 +79,14 @@ std::string near_or_known(const std::string& word, const std::vector<std::string
   return near.empty() ? ", only " + listed(known, "and") : " (did you mean '" + near + "'?)";
 }
 
+// As other programs name it, or mistyped; also the user's name of etcdctl, NAME:PASSWORD.
+bool holds_password(const std::string& key, const std::string& value) {
+  if (key == "user") return value.find(':') != value.npos;
+  const std::string name = upper_case(key);
+  return key != "password_file" && (name.find("PASS") != name.npos || name.find("PWD") != name.npos ||
+                                    name.find("SECRET") != name.npos || distance(name, "PASSWORD") <= 2);
+}
+
 std::string rdzv_item_problem(const std::string& key, const std::string& value, bool has_value) {
   std::vector<std::string> known = kTimeoutKeys;
   known.insert(known.end(), kOtherKeys.begin(), kOtherKeys.end());
@@ -325,6 +333,9 @@ Read<std::map<std::string, std::string>> read_rdzv_conf(const std::string& text)
     const std::size_t equals = item.find('=');
     const std::string key = trimmed(item.substr(0, equals));
     const std::string value = equals == std::string::npos ? "" : trimmed(item.substr(equals + 1));
+    if (holds_password(key, value))
+      return Wrong{
+          "holds a password, which others could read: write it into a file, and pass user=NAME,password_file=FILE"};
     const std::string problem = rdzv_item_problem(key, value, equals != std::string::npos);
     if (!problem.empty() && !one_of(problem, complaints)) complaints.push_back(problem);
     conf[key] = value;

@@ -12,6 +12,10 @@ namespace ddprun::launcher {
 using settings::Read, settings::Wrong;
 
 constexpr int kPortMax = 65'535;
+// Of the places of an etcd: a '@' belongs to no host.
+inline constexpr const char* kHoldsUser =
+    "holds a user's name or password, which others could read: leave it out, and pass "
+    "--rdzv-conf=user=NAME,password_file=FILE";
 
 Read<WorkerCount> read_worker_count(const std::string& text);  // "4", "cpu", "gpu", "auto"
 Read<NodeCounts> read_node_counts(const std::string& text);    // "4", "2:4"

@@ -13,6 +13,7 @@
 #include "launcher/print/print_config.h"
 #include "launcher/settings/paths.h"
 #include "launcher/settings/values.h"
+#include "launcher/values.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {
@@ -235,6 +236,7 @@ class DescriptionReader {
   // As if the file had the options for it.
   void read_rendezvous(const toml::node& node, FileNotes& notes) {
     const std::string text = node.value_or(std::string());
+    if (text.find('@') != text.npos) return notes.add(node, std::string("rendezvous ") + kHoldsUser + ".");
     for (const auto& [scheme, before] : {std::pair("etcd://", ""), {"etcd+https://", "https://"}}) {
       const std::string members = text.starts_with(scheme) ? text.substr(std::string_view(scheme).size()) : "";
       if (members.empty()) continue;

@@ -20,6 +20,14 @@ bool names_secret(std::string_view name) {
   return std::find(kSecrets.begin(), kSecrets.end(), ending) != kSecrets.end();
 }
 
+// "--db=http://user:secret@host", "--rdzv-conf=user=u,password=x".
+bool holds_secret(const std::string& word) {
+  const std::size_t at = word.rfind('@'), scheme = word.find("://");
+  const bool is_url = scheme != word.npos && word.find(':', scheme + 3) < at;
+  return (at != word.npos && (is_url || word.starts_with("--rdzv"))) ||
+         upper_case(word).find("PASSWORD=") != std::string::npos;
+}
+
 }  // namespace
 
 std::string shown_command(const std::vector<std::string>& words) {
@@ -30,12 +38,11 @@ std::string shown_command(const std::vector<std::string>& words) {
     const bool is_value = value_follows && !word.starts_with('-');
     value_follows = word.starts_with("--") && equals == std::string::npos && names_secret(word);
     out += ' ';
-    if (is_value)
-      out += kHidden;
-    else if (equals != std::string::npos && names_secret(word.substr(0, equals)))
+    const bool is_secret = is_value || holds_secret(word);
+    if (equals != std::string::npos && !is_value && (is_secret || names_secret(word.substr(0, equals))))
       out += shell_word(word.substr(0, equals)) + "=" + kHidden;
     else
-      out += shell_word(word);
+      out += is_secret ? kHidden : shell_word(word);
   }
   return out;
 }

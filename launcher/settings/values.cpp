@@ -41,6 +41,7 @@ std::string shown(double limit) {
 }  // namespace
 
 std::string invalid_value(const std::string& subject, const std::string& text, const std::string& complaint) {
+  if (complaint.starts_with("holds ")) return subject + " " + complaint + ".";
   const std::string known = "'" + text + "'", none_of = "'' is not one of ";
   std::string sentence = subject + (text.empty() ? " is empty" : " is " + known);
   if (text.empty() && complaint.starts_with(none_of))

@@ -1,6 +1,7 @@
 // Parses the text of a value: returns the value, or what is wrong as the rest of a sentence.
 //
-// That rest starts with "it takes ..." or with the wrong part in quotes; invalid_value() makes the sentence. Pure.
+// That rest starts with "it takes ..." or with the wrong part in quotes; invalid_value() makes the sentence. Or with
+// "holds ...": then the sentence does not show the text, which has a secret. Pure.
 #pragma once
 #include <charconv>
 #include <cstdint>

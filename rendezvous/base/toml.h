@@ -21,7 +21,8 @@ constexpr std::size_t kKeyPartsMax = 8;
 // The line, counted from 1, of the first such key.
 std::optional<std::uint32_t> line_with_deep_key(std::string_view text);
 
-// "'lr = ' is not valid TOML: key has no value", without a full stop; `text` is the whole file's.
+// "'lr = ' is not valid TOML: key has no value", without a full stop; `text` is the whole file's. A line that may
+// have a password is not shown.
 std::string toml_error_message(const toml::parse_error& error, const std::string& text);
 
 // "a table", "5" or "the string 'five'", for a value of the wrong type.

@@ -1,6 +1,7 @@
 #include "launcher/jobs/job_description_file.h"
 
 #include "launcher/jobs/hyperparameters.h"
+#include "launcher/values.h"
 #include "tests/support/test.h"
 
 namespace {
@@ -59,6 +60,11 @@ TEST_CASE("etcd in a job's file becomes the options for it", "[job_file]") {
   for (const char* wrong : {"'etcd://'", "'etcds://e1'", "'c10d'", "3"})
     CHECK_THAT(described(kProgram + "rendezvous = " + wrong + "\n").mistakes.at(0),
                StartsWith("job.toml:2: rendezvous is ") && Contains("it takes \"etcd://HOST:PORT,HOST:PORT\", or "));
+  for (const char* scheme : {"etcd", "etcd+https", "http"}) {
+    const auto said = described(kProgram + "rendezvous = '" + scheme + "://u:hunter2@e1'\n").mistakes;
+    REQUIRE(said.size() == 1);
+    CHECK(said[0] == std::string("job.toml:2: rendezvous ") + kHoldsUser + ".");
+  }
   CHECK_THAT(described(kProgram + "rendezvous = 'etcd://e1:port'\n").mistakes.at(0), StartsWith("job.toml:2: "));
 }
 

@@ -65,7 +65,7 @@ TEST_CASE("wrong words of ctl are told in a sentence each", "[ctl]") {
   CHECK(mistake({"j1"}) == "'j1' is no act; after a job's name it takes one. ddprun ctl --help lists them.");
   CHECK_THAT(mistake({"mnist", "restrat"}), Contains("'restrat' is no act. Did you mean 'restart'?"));
   CHECK_THAT(mistake({"mnist", "frobnicate"}), EndsWith("'frobnicate' is no act. ddprun ctl --help lists them."));
-  CHECK_THAT(mistake({"--token-fiel=t", "stop"}), EndsWith("no option --token-fiel=t. Did you mean '--token-file'?"));
+  CHECK_THAT(mistake({"--token-fiel=t", "stop"}), EndsWith("no option --token-fiel. Did you mean '--token-file'?"));
   CHECK_THAT(mistake({"drain"}), Contains("drain takes a node"));
   CHECK_THAT(mistake({"restart", "now"}), Contains("'now' is one word too many."));
   CHECK_THAT(mistake({"resize"}), Contains("resize takes the numbers of nodes"));

@@ -89,7 +89,7 @@ TEST_CASE("a file for etcd that cannot be read is a mistake", "[etcd]") {
                     "--rdzv-conf=cacert=a,user=u,password_file=p",
                     "p"};
   CHECK(read_command_line(words, {{}, none}).mistakes ==
-        Words{"--rdzv-conf names password_file=p, which cannot be read: no such file.",
+        Words{"--rdzv-conf names password_file, which cannot be read: no such file.",
               "--rdzv-conf names cacert=a, which cannot be read: no such file."});
 }
 
@@ -132,6 +132,25 @@ TEST_CASE("jobs that do not need etcd leave its keys alone", "[etcd]") {
     CHECK(line.mistakes.empty());
     CHECK(problems(line.config, kEtcdMachine).empty());
     CHECK_FALSE(line.config.etcd);
+  }
+}
+
+TEST_CASE("a password among the settings of etcd is refused, wherever it comes from, and not shown", "[etcd]") {
+  const std::vector<std::pair<std::string, std::string>> wrong{{"RDZV_ENDPOINT", "http://u:hunter2@e1"},
+                                                               {"RDZV_ENDPOINT", "e1,u:hun,ter2@e2:2379"},
+                                                               {"RDZV_CONF", "user=u,password=hunter2"},
+                                                               {"RDZV_CONF", "passwd=x,hunter2"},
+                                                               {"RDZV_CONF", "user=u:hunter2"}};
+  for (const auto& [name, value] : wrong) {
+    CAPTURE(name, value);
+    const std::string option = name == "RDZV_CONF" ? "--rdzv-conf" : "--rdzv-endpoint";
+    const CommandLine typed = read_command_line({"--nnodes=1:2", "--rdzv-backend=etcd", option + "=" + value, "p"}, {}),
+                      inherited = read_command_line({"--rdzv-backend=etcd", "p"}, {{{"PET_" + name, value}}});
+    for (const CommandLine* line : {&typed, &inherited}) {
+      REQUIRE(line->mistakes.size() == 1);
+      CHECK_THAT(line->mistakes[0], Contains("password_file=FILE") && !Contains("hun") && !Contains("ter2"));
+    }
+    CHECK_THAT(inherited.mistakes[0], StartsWith("PET_" + name + " in the environment holds "));
   }
 }
 

@@ -118,7 +118,7 @@ TEST_CASE("the nearest word is near, or there is none", "[spelling]") {
   CHECK(nearest("x", {"y"}).empty());
   CHECK(did_you_mean("grup", {"rank", "group"}) == " Did you mean 'group'?");
   CHECK(did_you_mean("").empty());
-  CHECK(no_option("--jsn=1", {"--json", "--wait"}, "ddprun x") == "there is no option --jsn=1. Did you mean '--json'?");
+  CHECK(no_option("--jsn=1", {"--json", "--wait"}, "ddprun x") == "there is no option --jsn. Did you mean '--json'?");
   CHECK(no_option("--frob", {"--json"}, "ddprun x") == "there is no option --frob; ddprun x --help lists them.");
   CHECK(listed({"a", "b", "c"}) == "a, b or c");
   CHECK(wrapped("a bc def", 4) == std::vector<std::string>{"a bc", "def"});
