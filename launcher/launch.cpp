@@ -107,11 +107,9 @@ void hide_memory(const Config& config) {
 
 // By one node: the others' output is often in the same log.
 void warn_if_open(const Config& config) {
-  if (config.node_rank > 0) return;
-  const std::string host = config.etcd ? config.etcd->members.front().host : meeting_place(config).host;
-  if (!std::holds_alternative<rendezvous::NoCredentials>(credentials(config))) return;
-  if (rendezvous::is_loopback(host)) return;
-  print_line(stderr, "ddprun: no token is set: anyone who can reach " + (config.etcd ? "its nodes" : host) +
+  const std::string open = open_to(config);
+  if (config.node_rank > 0 || open.empty()) return;
+  print_line(stderr, "ddprun: no token is set: anyone who can reach " + open +
                          " can join this job. Make one with --make-token, and pass it by --token-file.");
 }
 

@@ -11,6 +11,7 @@
 #include "launcher/scheduler/scheduler.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/peer/loopback.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -267,6 +268,14 @@ rendezvous::Credentials credentials(const Config& config) {
   if (config.token) return *config.token;
   if (config.certificates) return *config.certificates;
   return rendezvous::NoCredentials{};
+}
+
+// Nodes that find each other at etcd listen at all addresses of theirs, wherever etcd is.
+std::string open_to(const Config& config) {
+  if (!several_nodes(config) || !std::holds_alternative<rendezvous::NoCredentials>(credentials(config))) return {};
+  if (config.etcd) return "its nodes";
+  const std::string host = meeting_place(config).host;
+  return rendezvous::is_loopback(host) ? "" : host;
 }
 
 namespace {

@@ -27,6 +27,8 @@ std::string watch_problem(const Config& config, const Program& program);
 
 // How the nodes of the job authenticate each other.
 rendezvous::Credentials credentials(const Config& config);
+// Whoever can reach this can join the job, a host or "its nodes". Empty: nobody else can, or the nodes authenticate.
+std::string open_to(const Config& config);
 
 // Everything except what belongs to one process: cookie and keeper. Throws UsageError if the values do not fit the
 // machine.

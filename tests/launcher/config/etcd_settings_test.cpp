@@ -122,6 +122,20 @@ TEST_CASE("with etcd nodes have no place, and their ranks are a preference", "[e
   CHECK(options_of(etcd_line({"--rdzv-endpoint=e1", "--node-rank=1"}).config).requested_rank == 1);
 }
 
+TEST_CASE("a job of several nodes at etcd is open to who reaches them, wherever etcd is", "[etcd]") {
+  const Words here{"--rdzv-endpoint=127.0.0.1:1,e2"};
+  CHECK(open_to(etcd_line(here).config) == "its nodes");
+  CHECK(open_to(etcd_line({"--rdzv-endpoint=127.0.0.1"}).config) == "its nodes");
+  CHECK(open_to(etcd_line({"--rdzv-endpoint=127.0.0.1", "--nnodes=1"}).config).empty());
+  Config with_token = etcd_line(here).config;
+  with_token.token = std::get<Token>(Token::parse(make_token()));
+  CHECK(open_to(with_token).empty());
+  for (const auto& [endpoint, open] : {std::pair("127.0.0.1:1", ""), {"node7:1", "node7"}}) {
+    const Words words{"--nnodes=1:2", "--rdzv-backend=c10d", std::string("--rdzv-endpoint=") + endpoint, "p"};
+    CHECK(open_to(read_command_line(words, {}).config) == open);
+  }
+}
+
 TEST_CASE("jobs that do not need etcd leave its keys alone", "[etcd]") {
   const auto never = [](const std::string&) -> std::variant<FileText, Unreadable> { return Unreadable{"no"}; };
   for (const Words& words : {Words{"--nnodes=1:2", "--rdzv-backend=c10d", "--rdzv-conf=cacert=a,user=u", "p"},
