@@ -10,7 +10,6 @@ namespace ddprun::agent {
 namespace {
 
 constexpr int kKeysAtATime = 5000;
-constexpr const char* kCannotList = "cannot list the jobs at etcd";
 
 class BlockingClient {
  public:
@@ -22,7 +21,7 @@ class BlockingClient {
     client_.request(std::move(request), until_ - Clock::now(), [&](const EtcdResult& came) { result = came; });
     io_.restart();
     while (!result) io_.run_one();
-    if (!result->answer) throw Error(kCannotList, result->refusal.why);
+    if (!result->answer) throw Error("cannot read what etcd knows", result->refusal.why);
     return std::move(*result->answer);
   }
 
@@ -47,20 +46,29 @@ std::set<std::string> run_ids(BlockingClient& client, const std::string& prefix)
   return out;
 }
 
+EtcdEntry read_entry(BlockingClient& client, const std::string& prefix, const std::string& run_id) {
+  const EtcdJobKeys keys = keys_of_job(prefix, run_id);
+  const EtcdAnswer answer = client.ask(transaction({.read = {keys.holder, keys.record}}));
+  try {
+    return {run_id, read_keys(answer, keys)};
+  } catch (const rendezvous::BadMessage& bad) {
+    return {run_id, {}, bad.what()};
+  }
+}
+
 }  // namespace
 
 std::vector<EtcdEntry> list_jobs(const EtcdAccess& access, Duration within) {
   BlockingClient client(access, within);
   std::vector<EtcdEntry> out;
-  for (const std::string& run_id : run_ids(client, access.prefix + "/")) {
-    const EtcdJobKeys keys = keys_of_job(access.prefix, run_id);
-    try {
-      out.push_back({run_id, read_keys(client.ask(transaction({.read = {keys.holder, keys.record}})), keys)});
-    } catch (const rendezvous::BadMessage& bad) {
-      out.push_back({run_id, {}, bad.what()});
-    }
-  }
+  for (const std::string& run_id : run_ids(client, access.prefix + "/"))
+    out.push_back(read_entry(client, access.prefix, run_id));
   return out;
+}
+
+EtcdEntry read_job(const EtcdAccess& access, const std::string& run_id, Duration within) {
+  BlockingClient client(access, within);
+  return read_entry(client, access.prefix, run_id);
 }
 
 }  // namespace ddprun::agent

@@ -54,19 +54,14 @@ std::string etcd_list_text(const std::vector<agent::EtcdEntry>& jobs) {
   return table_text(rows);
 }
 
-std::vector<rendezvous::ControlAddress> coordinator_of(const std::vector<agent::EtcdEntry>& jobs,
-                                                       const std::string& run_id) {
-  std::vector<std::string> known;
-  for (const agent::EtcdEntry& job : jobs) {
-    known.push_back(job.run_id);
-    if (job.run_id != run_id) continue;
-    if (has_coordinator(job)) return job.keys.holder->places;
-    if (!job.unknown.empty()) throw JobRefused(visible(job.unknown) + ".");
-    const bool ended = job.keys.record && job.keys.record->over;
-    throw JobRefused(visible(run_id) + (ended ? " has ended." : " has no coordinator at the moment."));
-  }
-  throw JobRefused("etcd knows no job " + visible(run_id) + ", " +
-                   (known.empty() ? "nor any other one." : "only " + visible(listed(known, "and")) + "."));
+std::vector<rendezvous::ControlAddress> coordinator_of(const agent::EtcdEntry& job) {
+  if (has_coordinator(job)) return job.keys.holder->places;
+  if (!job.unknown.empty()) throw JobRefused(visible(job.unknown) + ".");
+  if (!job.keys.holder && !job.keys.record)
+    throw JobRefused("etcd knows no job " + visible(job.run_id) +
+                     ": ddprun list --rdzv-backend=etcd shows those that it knows.");
+  const bool ended = job.keys.record && job.keys.record->over;
+  throw JobRefused(visible(job.run_id) + (ended ? " has ended." : " has no coordinator at the moment."));
 }
 
 }  // namespace ddprun::launcher

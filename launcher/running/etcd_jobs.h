@@ -12,8 +12,7 @@ namespace ddprun::launcher {
 nlohmann::json etcd_list_json(const std::vector<agent::EtcdEntry>& jobs);
 std::string etcd_list_text(const std::vector<agent::EtcdEntry>& jobs);
 
-// Where the coordinator of that job listens. Throws JobRefused where there is none.
-std::vector<rendezvous::ControlAddress> coordinator_of(const std::vector<agent::EtcdEntry>& jobs,
-                                                       const std::string& run_id);
+// Where the job's coordinator listens. Throws JobRefused where there is none.
+std::vector<rendezvous::ControlAddress> coordinator_of(const agent::EtcdEntry& job);
 
 }  // namespace ddprun::launcher

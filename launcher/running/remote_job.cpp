@@ -72,7 +72,7 @@ class Question {
 };
 
 std::vector<ControlAddress> places_of(const Config& config) {
-  if (config.etcd) return coordinator_of(agent::list_jobs(*config.etcd, kLimit), config.rdzv_id);
+  if (config.etcd) return coordinator_of(agent::read_job(*config.etcd, config.rdzv_id, kLimit));
   std::vector<ControlAddress> out;
   for (const MeetingPlace& place : meeting_places(config))
     out.push_back({place.host, static_cast<std::uint16_t>(place.port)});

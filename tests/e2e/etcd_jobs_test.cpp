@@ -211,18 +211,10 @@ TEST_CASE("a coordinator that stands still is replaced, and does not write after
 TEST_CASE("what cannot mend by itself ends the start with one sentence", "[etcd]") {
   if (!has_etcd()) return;
   EtcdCluster etcd;
-  etcd.ctl({"user", "add", "root:root"});
-  etcd.ctl({"user", "add", "team:right"});
-  etcd.ctl({"role", "add", "root"});
-  etcd.ctl({"user", "grant-role", "root", "root"});
-  etcd.ctl({"role", "add", "team"});
-  etcd.ctl({"role", "grant-permission", "team", "readwrite", "--prefix=true", "/team/"});
-  etcd.ctl({"user", "grant-role", "team", "team"});
-  etcd.ctl({"auth", "enable"});
-  etcd.ctl_options = {"--user=root:root"};
+  etcd.add_user("team", "/team/");
   EtcdNodes job(etcd);
   job.folder.write("wrong", "wrong\n");
-  job.folder.write("right", "right\n");
+  job.folder.write("right", "secret\n");
   for (const char* name : {"wrong", "right"})
     std::filesystem::permissions(job.folder.path() / name, std::filesystem::perms::owner_read);
   const auto as = [](const std::string& more) {

@@ -95,6 +95,20 @@ std::string EtcdCluster::ctl(std::vector<std::string> words) {
   return ended.out;
 }
 
+void EtcdCluster::add_user(const std::string& user, const std::string& prefix) {
+  for (const auto& words :
+       std::vector<std::vector<std::string>>{{"user", "add", "root:root"},
+                                             {"role", "add", "root"},
+                                             {"user", "grant-role", "root", "root"},
+                                             {"role", "add", user},
+                                             {"role", "grant-permission", user, "--prefix=true", "readwrite", prefix},
+                                             {"user", "add", user + ":secret"},
+                                             {"user", "grant-role", user, user},
+                                             {"auth", "enable"}})
+    ctl(words);
+  ctl_options = {"--user=root:root"};
+}
+
 int EtcdCluster::leader() {
   for (std::size_t i = 0; i < members_.size(); ++i) {
     std::vector<std::string> words = {"etcdctl", "--endpoints", scheme_ + "://" + members_[i], "endpoint", "status"};

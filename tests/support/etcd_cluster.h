@@ -22,6 +22,8 @@ class EtcdCluster {
   void start(int member);                                               // again, with what it had
   void kill(int member, int signal = 9);                                // also SIGSTOP and SIGCONT
   int leader();                                                         // -1: there is none
+  // With the password "secret" and a right to the keys under `prefix`. Others have none from then on; ctl() has all.
+  void add_user(const std::string& user, const std::string& prefix);
   // etcdctl's output, at all members; of test hosts, from the first one's.
   std::string ctl(std::vector<std::string> words);
   std::vector<std::string> ctl_options = {};  // of each call: a user, certificates

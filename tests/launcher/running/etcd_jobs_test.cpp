@@ -30,9 +30,9 @@ std::vector<EtcdEntry> four_jobs() {
   return jobs;
 }
 
-std::string refusal(const std::vector<EtcdEntry>& jobs, const std::string& run_id) {
+std::string refusal(const EtcdEntry& job) {
   try {
-    (void)coordinator_of(jobs, run_id);
+    (void)coordinator_of(job);
   } catch (const JobRefused& refused) {
     return refused.what();
   }
@@ -64,9 +64,10 @@ TEST_CASE("and an array of JSON, in which null is unknown", "[etcd]") {
 }
 
 TEST_CASE("a job's coordinator is asked where it listens, and a sentence says where there is none", "[etcd]") {
-  CHECK(coordinator_of(four_jobs(), "mnist-7") == std::vector<ControlAddress>{{"10.0.0.3", 41000}});
-  CHECK(refusal(four_jobs(), "old") == "old has no coordinator at the moment.");
-  CHECK(refusal(four_jobs(), "done") == "done has ended.");
-  CHECK(refusal(four_jobs(), "mnist") == "etcd knows no job mnist, only mnist-7, new, old and done.");
-  CHECK(refusal({}, "mnist") == "etcd knows no job mnist, nor any other one.");
+  const auto jobs = four_jobs();
+  CHECK(coordinator_of(jobs[0]) == std::vector<ControlAddress>{{"10.0.0.3", 41000}});
+  CHECK(refusal(jobs[2]) == "old has no coordinator at the moment.");
+  CHECK(refusal(jobs[3]) == "done has ended.");
+  CHECK(refusal({"mnist", {}}) ==
+        "etcd knows no job mnist: ddprun list --rdzv-backend=etcd shows those that it knows.");
 }
