@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/base/spelling.h"
+
 namespace ddprun::agent {
 namespace {
 
@@ -29,6 +31,12 @@ std::size_t first_of(std::size_t count) {
   return number % std::max<std::size_t>(count, 1);
 }
 
+std::string how_to_permit(const std::string& user, const std::string& keys) {
+  return ": give a role of the user " + user +
+         " the right to these keys (etcdctl role grant-permission --prefix=true ROLE readwrite " + shell_word(keys) +
+         "), or name a prefix to which it has one (--rdzv-conf=etcd_prefix=/TEAM)";
+}
+
 }  // namespace
 
 struct EtcdClient::Call {
@@ -45,9 +53,10 @@ struct EtcdClient::Call {
   std::unique_ptr<HttpClient> http = {};
 };
 
-EtcdClient::EtcdClient(asio::io_context& io, std::shared_ptr<const EtcdAccess> access)
+EtcdClient::EtcdClient(asio::io_context& io, std::shared_ptr<const EtcdAccess> access, std::string keys)
     : io_(io),
       access_(std::move(access)),
+      keys_(std::move(keys)),
       names_(std::make_shared<rendezvous::Resolver>(io)),
       member_(first_of(access_->members.size())),
       try_limit_(kTryFirst),
@@ -123,7 +132,8 @@ bool EtcdClient::believes(const Call& call, const EtcdAnswer& answer) {
   return cluster_ == answer.cluster;
 }
 
-void EtcdClient::take_refusal(const CallPtr& call, bool logging_in, const EtcdRefusal& refusal) {
+void EtcdClient::take_refusal(const CallPtr& call, bool logging_in, EtcdRefusal refusal) {
+  if (refusal.denied) refusal.why += how_to_permit(access_->user, keys_);
   if (logging_in && refusal.no_users) {
     has_no_users_ = true;
     return send(call);

@@ -33,7 +33,8 @@ struct EtcdResult {
 class EtcdClient {
  public:
   using Done = std::function<void(const EtcdResult&)>;
-  EtcdClient(asio::io_context& io, std::shared_ptr<const EtcdAccess> access);
+  // `keys`: what those that it asks for begin with.
+  EtcdClient(asio::io_context& io, std::shared_ptr<const EtcdAccess> access, std::string keys);
   EtcdClient(const EtcdClient&) = delete;
   EtcdClient& operator=(const EtcdClient&) = delete;
 
@@ -56,7 +57,7 @@ class EtcdClient {
   void send(const CallPtr& call);
   void take(const CallPtr& call, bool logging_in, const PostResult& got);
   bool believes(const Call& call, const EtcdAnswer& answer);
-  void take_refusal(const CallPtr& call, bool logging_in, const EtcdRefusal& refusal);
+  void take_refusal(const CallPtr& call, bool logging_in, EtcdRefusal refusal);
   void take_piece(const CallPtr& call, const std::string& piece);
   void fail(const CallPtr& call, const EtcdRefusal& refusal);
   void finish(CallPtr call, const EtcdResult& result);
@@ -65,6 +66,7 @@ class EtcdClient {
 
   asio::io_context& io_;
   const std::shared_ptr<const EtcdAccess> access_;
+  const std::string keys_;
   const std::shared_ptr<rendezvous::Resolver> names_;
   std::size_t member_;  // to ask next
   Duration try_limit_;

@@ -49,9 +49,7 @@ EtcdKeys read_holder_key(const EtcdAnswer& answer, const std::string& key) {
 
 }  // namespace
 
-EtcdJobKeys keys_of_job(const std::string& prefix, const std::string& run_id) {
-  return {prefix + "/" + run_id + "/coordinator", prefix + "/" + run_id + "/record"};
-}
+EtcdJobKeys keys_of_job(const std::string& prefix, const std::string& run_id) { return {prefix + "/" + run_id + "/"}; }
 
 EtcdKeys read_keys(const EtcdAnswer& answer, const EtcdJobKeys& keys) {
   EtcdKeys out = read_holder_key(answer, keys.holder);
@@ -67,7 +65,7 @@ EtcdJob::EtcdJob(asio::io_context& io, std::shared_ptr<const EtcdAccess> access,
       access_(std::move(access)),
       keys_(keys_of_job(access_->prefix, run_id)),
       hooks_(std::move(hooks)),
-      client_(io, access_),
+      client_(io, access_, keys_.all),
       watch_timer_(io),
       end_limit_(io) {}
 

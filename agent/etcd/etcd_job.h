@@ -23,7 +23,8 @@
 namespace ddprun::agent {
 
 struct EtcdJobKeys {
-  std::string holder, record;
+  std::string all;  // what they begin with
+  std::string holder = all + "coordinator", record = all + "record";
 };
 EtcdJobKeys keys_of_job(const std::string& prefix, const std::string& run_id);
 // Of an answer that has read both. Throws BadMessage naming the key.

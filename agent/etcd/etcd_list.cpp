@@ -13,8 +13,8 @@ constexpr int kKeysAtATime = 5000;
 
 class BlockingClient {
  public:
-  BlockingClient(const EtcdAccess& access, Duration within)
-      : until_(Clock::now() + within), client_(io_, std::make_shared<const EtcdAccess>(access)) {}
+  BlockingClient(const EtcdAccess& access, const std::string& keys, Duration within)
+      : until_(Clock::now() + within), client_(io_, std::make_shared<const EtcdAccess>(access), keys) {}
 
   EtcdAnswer ask(EtcdRequest request) {
     std::optional<EtcdResult> result;
@@ -46,8 +46,7 @@ std::set<std::string> run_ids(BlockingClient& client, const std::string& prefix)
   return out;
 }
 
-EtcdEntry read_entry(BlockingClient& client, const std::string& prefix, const std::string& run_id) {
-  const EtcdJobKeys keys = keys_of_job(prefix, run_id);
+EtcdEntry read_entry(BlockingClient& client, const EtcdJobKeys& keys, const std::string& run_id) {
   const EtcdAnswer answer = client.ask(transaction({.read = {keys.holder, keys.record}}));
   try {
     return {run_id, read_keys(answer, keys)};
@@ -59,16 +58,18 @@ EtcdEntry read_entry(BlockingClient& client, const std::string& prefix, const st
 }  // namespace
 
 std::vector<EtcdEntry> list_jobs(const EtcdAccess& access, Duration within) {
-  BlockingClient client(access, within);
+  const std::string all = access.prefix + "/";
+  BlockingClient client(access, all, within);
   std::vector<EtcdEntry> out;
-  for (const std::string& run_id : run_ids(client, access.prefix + "/"))
-    out.push_back(read_entry(client, access.prefix, run_id));
+  for (const std::string& run_id : run_ids(client, all))
+    out.push_back(read_entry(client, keys_of_job(access.prefix, run_id), run_id));
   return out;
 }
 
 EtcdEntry read_job(const EtcdAccess& access, const std::string& run_id, Duration within) {
-  BlockingClient client(access, within);
-  return read_entry(client, access.prefix, run_id);
+  const EtcdJobKeys keys = keys_of_job(access.prefix, run_id);
+  BlockingClient client(access, keys.all, within);
+  return read_entry(client, keys, run_id);
 }
 
 }  // namespace ddprun::agent

@@ -106,8 +106,10 @@ EtcdRefusal refusal_in(const Json& json) {
   const auto is_any_of = [&](std::initializer_list<int> codes) {
     return std::find(codes.begin(), codes.end(), code) != codes.end();
   };
-  EtcdRefusal out{.why = visible(words.substr(0, kWhyMax)),
+  const char* who = says("user name is empty") ? ": pass --rdzv-conf=user=NAME,password_file=FILE" : "";
+  EtcdRefusal out{.why = visible(words.substr(0, kWhyMax)) + who,
                   .log_in = code == kUnauthenticated || says("auth token") || says("auth store is old"),
+                  .denied = code == kPermissionDenied,
                   .lease_exists = says("lease already exists"),
                   .no_lease = says("lease not found"),
                   .no_users = says("authentication is not enabled")};

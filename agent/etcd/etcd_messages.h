@@ -68,6 +68,7 @@ struct EtcdRefusal {
   bool lasting = false;  // it cannot mend by itself
   bool final = false;    // every member would say so
   bool log_in = false;   // the token is not valid any more
+  bool denied = false;   // the user has no right to the keys
   bool lease_exists = false, no_lease = false, no_users = false;
 };
 // `status`: of HTTP.

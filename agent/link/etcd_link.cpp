@@ -329,7 +329,7 @@ class EtcdLink : public Coordination {
         "the job " + meeting_.run_id +
         " at etcd has another token: pass the one that its nodes have (--token-file)"
         ", or another --rdzv-id; if none of them runs any more, remove its keys (etcdctl del --prefix " +
-        meeting_.etcd->prefix + "/" + meeting_.run_id + "/)";
+        keys_of_job(meeting_.etcd->prefix, meeting_.run_id).all + ")";
     hooks_.on_message(rendezvous::EndJob{{rendezvous::Verdict::refused, 0, why, {}}, false});
   }
   void carry_out(const rendezvous::KeysAreGone&) {

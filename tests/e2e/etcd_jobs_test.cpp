@@ -225,7 +225,7 @@ TEST_CASE("what cannot mend by itself ends the start with one sentence", "[etcd]
   CHECK_THAT(wrong.err(), Catch::Contains("etcd: " + etcd.members().front()));
   Command& elsewhere = job.add(as(",password_file=right"));
   CHECK(elsewhere.wait_exit(kLimit).code == 69);
-  CHECK_THAT(elsewhere.err(), Catch::Contains("permission denied"));
+  CHECK_THAT(elsewhere.err(), Catch::Contains("permission denied") && Catch::Contains(" readwrite /ddprun/job/)"));
   Command& fine = job.add(as(",prefix=/team/ddprun,password_file=right"));
   fine.wait_for_output("up 1/0/1/0", kLimit);
   job.end_well({2});

@@ -544,8 +544,12 @@ TEST_CASE("a user who has a right to one job's keys alone runs and asks it", "[e
   CHECK(job.run_id == "job");
   CHECK(job.keys.holder == holder_named("ann"));
   CHECK(job.keys.record->round.number == 1);
-  CHECK(error_text([&] { read_job(*access, "job2", kEtcdTestLimit); }).find("permission denied") != std::string::npos);
-  CHECK(error_text([&] { list_jobs(*access, kEtcdTestLimit); }).find("permission denied") != std::string::npos);
+  const auto denied = [](auto ask) {
+    const std::string said = error_text(ask), words = "permission denied: ";
+    return said.find(words) == said.npos ? said : said.substr(said.find("readwrite "));
+  };
+  CHECK_THAT(denied([&] { read_job(*access, "job2", kEtcdTestLimit); }), StartsWith("readwrite /ddprun/job2/)"));
+  CHECK_THAT(denied([&] { list_jobs(*access, kEtcdTestLimit); }), StartsWith("readwrite /ddprun/)"));
 }
 
 TEST_CASE("with users, a job needs its own prefix and no more, and logs in again when its token is not known any more",
@@ -558,7 +562,8 @@ TEST_CASE("with users, a job needs its own prefix and no more, and logs in again
   Agent nobody(access);
   CHECK_FALSE(nobody.read());
   CHECK(nobody.is_lasting);
-  CHECK(nobody.troubles.back() == etcd.members()[0] + ": etcdserver: user name is empty");
+  CHECK(nobody.troubles.back() ==
+        etcd.members()[0] + ": etcdserver: user name is empty: pass --rdzv-conf=user=NAME,password_file=FILE");
   access = std::make_shared<EtcdAccess>(*access);
   access->user = "ann";
   access->password = "wrong";
@@ -591,7 +596,11 @@ TEST_CASE("with users, a job needs its own prefix and no more, and logs in again
   Agent elsewhere(access);
   CHECK_FALSE(elsewhere.read());
   CHECK(elsewhere.is_lasting);
-  CHECK(elsewhere.troubles.back() == etcd.members()[0] + ": etcdserver: permission denied");
+  CHECK(elsewhere.troubles.back() == etcd.members()[0] +
+                                         ": etcdserver: permission denied: give a role of the user ann the right to "
+                                         "these keys (etcdctl role grant-permission --prefix=true ROLE readwrite "
+                                         "/other/job/), or name a prefix to which it has one "
+                                         "(--rdzv-conf=etcd_prefix=/TEAM)");
 }
 
 TEST_CASE("by TLS, both sides show a certificate", "[etcd]") {
@@ -652,7 +661,7 @@ TEST_CASE("what is no etcd is told, and what may mend is not given up", "[etcd][
     };
     accept();
     std::string why;
-    EtcdClient client(agent.io, access_to({member}));
+    EtcdClient client(agent.io, access_to({member}), "");
     std::optional<EtcdResult> result;
     client.request(transaction({.read = {"x"}}), 1s, [&](const EtcdResult& came) { result = came; });
     REQUIRE(agent.run_until([&] { return result.has_value(); }));

@@ -89,6 +89,8 @@ TEST_CASE("what etcd refuses is told, and whether it may mend", "[etcd]") {
   CHECK(token.log_in);
   CHECK_FALSE(token.final);
   CHECK(refused(R"({"error":"etcdserver: revision of auth store is old","code":3})", 400).log_in);
+  CHECK(refused(R"({"error":"etcdserver: permission denied","code":7})", 403).denied);
+  CHECK_FALSE(password.denied);
   CHECK(refused(R"({"error":"etcdserver: lease already exists","code":9})", 412).lease_exists);
   CHECK(refused(R"({"error":"etcdserver: requested lease not found","code":5})", 404).no_lease);
   CHECK(refused(R"({"error":"etcdserver: authentication is not enabled","code":9})", 412).no_users);
