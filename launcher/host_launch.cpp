@@ -76,7 +76,7 @@ std::vector<std::string> problems_on_host(const NodeQuestion& question) {
     line.mistakes.push_back(std::move(sentence));
   if (!line.mistakes.empty()) return line.mistakes;
   try {
-    (void)dry_run(line.config, machine);
+    (void)make_plan(line.config, machine, search_context(), host_info(line.config, machine, false));
   } catch (const Error& error) {
     return {error.what()};
   }
@@ -113,7 +113,7 @@ agent::JobEnd launch_on_hosts(const Config& config, const Inputs& inputs, int ke
   options.start_options = [&config](const std::map<int, HostReady>& ready) { return start_options(config, ready); };
   const agent::JobEnd end = run_job_head(std::move(options), keeper_fd, start.prints_end);
   const bool nothing_ran = end.exit_code == kUsage || end.exit_code == kRendezvousImpossible;
-  if (!nothing_ran) keep_record(start, config, facts.run_id, {}, end);
+  if (!nothing_ran) keep_record(start, record_facts(config, facts.run_id), {}, end);
   return end;
 }
 

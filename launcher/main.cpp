@@ -24,6 +24,7 @@
 #include "launcher/jobs/end_file.h"
 #include "launcher/jobs/ended_job.h"
 #include "launcher/launch.h"
+#include "launcher/plan/search_context.h"
 #include "launcher/print/print_config.h"
 #include "launcher/ssh/ssh_command.h"
 #include "launcher/starter.h"
@@ -58,6 +59,10 @@ agent::JobEnd print(const std::string& text) {
   return {};
 }
 
+Plan plan_of(const Config& config, const Machine& machine) {
+  return make_plan(config, machine, search_context(), host_info(config, machine, !config.dry_run));
+}
+
 agent::JobEnd run(const Start& start, int keeper_fd) {
   Inputs inputs = process_inputs();
   wipe_token_variable();
@@ -70,14 +75,15 @@ agent::JobEnd run(const Start& start, int keeper_fd) {
   for (std::string& sentence : problems(config, machine, line.mistakes)) line.mistakes.push_back(std::move(sentence));
   print_sentences(line.warnings);
   if (!line.mistakes.empty()) return complain(line.mistakes, kUsage, start.prints_end);
+  if (has_secrets(config)) hide_own_memory();
   if (config.print_config) return print(print_config(config, visible(interpreter_here())));
   if (config.dry_run && !config.hosts.empty()) return print(visible_lines(dry_run_on_hosts(config, inputs)));
-  if (config.dry_run) return print(visible_lines(dry_run(config, machine)));
+  if (config.dry_run) return print(visible_lines(dry_run(plan_of(config, machine))));
   if (config.verbose) print_text(stderr, print_changed_config(config, visible(interpreter_here())));
   if (config.verbose && !has_pidfds()) print_line(stderr, kNoPidfds);
   if (config.verbose && !agent::is_child_subreaper()) print_line(stderr, kNoSubreaper);
   if (!config.hosts.empty()) return launch_on_hosts(config, inputs, keeper_fd, start);
-  return launch(config, machine, keeper_fd, start);
+  return launch(plan_of(config, machine), keeper_fd, start);
 }
 
 agent::JobEnd run_under_keeper(const Start& start) try {

@@ -1,5 +1,7 @@
 #include "launcher/config/config.h"
 
+#include "agent/etcd/etcd_access.h"
+
 #include <algorithm>
 
 #include "launcher/config/etcd_settings.h"
@@ -194,6 +196,11 @@ void check_program(const Config& config, bool has_mistakes, Problems& out) {
 std::string text_of(const NodeCounts& nodes) {
   const std::string least = std::to_string(nodes.least);
   return nodes.least == nodes.most ? least : least + ":" + std::to_string(nodes.most);
+}
+
+bool has_secrets(const Config& config) {
+  const bool of_etcd = config.etcd && (!config.etcd->password.empty() || config.etcd->key);
+  return config.token || config.certificates || of_etcd || config.metrics_token || !config.metrics_key.empty();
 }
 
 bool several_nodes(const Config& config) { return config.nnodes.most > 1 && !config.standalone; }

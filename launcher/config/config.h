@@ -210,6 +210,10 @@ std::optional<int> worker_count(const WorkerCount& count, const Machine& machine
 
 bool several_nodes(const Config& config);
 
+// A token, a certificate's key or etcd's password: our memory must not be readable for processes of our user, workers
+// included, nor be in core dumps.
+bool has_secrets(const Config& config);
+
 // Where the nodes of a job meet: a static job's --master-addr and --master-port, an elastic one's --rdzv-endpoint.
 // Empty host: not given.
 struct MeetingPlace {

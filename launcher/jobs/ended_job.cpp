@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "agent/logs/log_layout.h"
 #include "agent/process/file_thread.h"
 #include "agent/process/job_cookie.h"
 #include "launcher/config/inputs.h"
@@ -22,33 +21,19 @@ namespace {
 
 constexpr std::chrono::seconds kKeepLimit{1};
 
-std::string absolute_or_empty(const std::string& path) {
+PlainJob plain_job(const Start& start, const RecordFacts& facts, const agent::JobEnd& end) {
   std::error_code failed;
-  return path.empty() ? "" : fs::absolute(path, failed).lexically_normal().string();
-}
-
-std::string log_folder_of(const Config& config, const std::string& run_id) {
-  std::error_code failed;
-  const std::string folder = config.log_dir == "/dev/null" ? "" : absolute_or_empty(config.log_dir);
-  if (config.log_dir.empty() && (config.tee.any() || config.redirects.any()))
-    return fs::temp_directory_path(failed).string();  // in a folder there
-  if (folder.empty() || config.log_layout == agent::LogTree::torchrun) return folder;
-  return fs::path(folder) / agent::run_folder(config.log_layout, run_id);
-}
-
-PlainJob plain_job(const Start& start, const Config& config, const std::string& run_id, const agent::JobEnd& end) {
-  std::error_code failed;
-  PlainJob job{.place = config.hosts.empty() ? Place::here : Place::ssh,
+  PlainJob job{.place = facts.by_ssh ? Place::ssh : Place::here,
                .command = start.words,
-               .program = config.program.empty() ? "" : config.program.front(),
+               .program = facts.program,
                .folder = fs::current_path(failed).string(),
-               .run_id = run_id,
+               .run_id = facts.run_id,
                .host = host_name(),
-               .event_log = config.events == EventSink::file ? absolute_or_empty(config.event_file) : "",
-               .log_folder = log_folder_of(config, run_id),
+               .event_log = facts.event_log,
+               .log_folder = facts.log_folder,
                .started = start.at,
                .ended = now_in_ms(),
-               .nodes = std::max(1, static_cast<int>(config.hosts.size())),
+               .nodes = facts.nodes,
                .exit_code = end.exit_code};
   job.command.insert(job.command.begin(), "ddprun");
   job.end = parse_json(agent::to_json(end));
@@ -68,19 +53,17 @@ bool take_record_variable() {
   return !has_record;
 }
 
-bool is_first_node(const Config& config, const std::optional<rendezvous::Seat>& seat) {
-  if (!several_nodes(config)) return true;
-  if (seat) return seat->group_rank == 0;
-  return config.rdzv_backend == Backend::fixed && config.node_rank == 0;
+bool is_first_node(const RecordFacts& facts, const std::optional<rendezvous::Seat>& seat) {
+  return seat && facts.of_several_nodes ? seat->group_rank == 0 : facts.is_first_node;
 }
 
-void keep_record(const Start& start, const Config& config, const std::string& run_id,
-                 const std::optional<rendezvous::Seat>& seat, const agent::JobEnd& end) {
-  if (!start.keeps_record) return;
+void keep_record(const Start& start, const RecordFacts& facts, const std::optional<rendezvous::Seat>& seat,
+                 const agent::JobEnd& end) {
+  if (!start.keeps_record || !is_first_node(facts, seat)) return;
   const auto environment = own_environment();
   if (!has_records_folder(environment)) return;
   signal(SIGXFSZ, SIG_IGN);  // a record that may not grow is not kept
-  PlainJob job = plain_job(start, config, run_id, end);
+  PlainJob job = plain_job(start, facts, end);
   if (seat) job.nodes = seat->group_world_size, job.round = seat->round, job.restarts = seat->restarts;
   agent::FileThread files([](const std::string&) {}, {.last_write_limit = kKeepLimit});
   files.call("the job's record", [folder = records_folder(environment), job = std::move(job)]() -> std::string {

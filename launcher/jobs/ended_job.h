@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "agent/logs/job_end.h"
-#include "launcher/config/config.h"
 #include "launcher/jobs/job_status.h"
+#include "launcher/plan/plan.h"
 #include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::launcher {
@@ -28,10 +28,10 @@ bool take_record_variable();
 
 // Of a job on several nodes the first one keeps it, as they may share their users' folders. `seat`: this node's last
 // one.
-bool is_first_node(const Config& config, const std::optional<rendezvous::Seat>& seat);
-// It costs the job nothing where it cannot be kept, and some seconds where its folder does not answer: kKeepLimit, and
-// the keeper's wait for a process that the kernel holds.
-void keep_record(const Start& start, const Config& config, const std::string& run_id,
-                 const std::optional<rendezvous::Seat>& seat, const agent::JobEnd& end);
+bool is_first_node(const RecordFacts& facts, const std::optional<rendezvous::Seat>& seat);
+// It costs the job nothing where it cannot be kept, and some seconds where its folder does not answer: kKeepLimit,
+// and the keeper's wait for a process that the kernel holds.
+void keep_record(const Start& start, const RecordFacts& facts, const std::optional<rendezvous::Seat>& seat,
+                 const agent::JobEnd& end);
 
 }  // namespace ddprun::launcher

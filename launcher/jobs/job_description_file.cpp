@@ -13,7 +13,7 @@
 #include "launcher/print/print_config.h"
 #include "launcher/settings/paths.h"
 #include "launcher/settings/values.h"
-#include "launcher/values.h"
+#include "launcher/config/values.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {

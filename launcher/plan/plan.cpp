@@ -1,75 +1,63 @@
 #include "launcher/plan/plan.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <utility>
 
-#include "agent/logs/stream_plan.h"
+#include "agent/logs/log_layout.h"
+#include "launcher/plan/agent_options.h"
+#include "launcher/plan/program.h"
+#include "launcher/plan/warnings.h"
 
 namespace ddprun::launcher {
+namespace fs = std::filesystem;
 namespace {
 
-// Where a stream goes, for --dry-run; `file` is the name it would have.
-std::vector<std::string> destinations(const agent::LogOptions& logs, agent::StreamBits stream, int local_rank,
-                                      const std::string& file) {
-  const agent::StreamPlan plan = plan_stream(logs, stream, local_rank, local_rank, !refuses_files(logs));
-  switch (plan.way) {
-    case agent::StreamPlan::Way::inherited:
-      return {"ddprun's own"};
-    case agent::StreamPlan::Way::own_file:
-      return {file};
-    case agent::StreamPlan::Way::discarded:
-      return {"/dev/null"};
-    case agent::StreamPlan::Way::through_us:
-      break;
-  }
-  std::vector<std::string> out;
-  if (plan.console) out.push_back(plan.prefixed ? "ddprun's own, each line with its prefix" : "ddprun's own");
-  if (plan.file) out.push_back(file);
-  if (out.empty()) out.push_back("ddprun alone, for its report of a failure");
-  return out;
+// Nodes that find each other by an endpoint only must use the same name for the job.
+std::string run_id_of(const Config& config, const HostInfo& host) {
+  if (!config.rdzv_id.empty()) return config.rdzv_id;
+  return several_nodes(config) ? "none" : host.run_id;
 }
 
-PlannedWorker planned(const agent::AgentOptions& options, const rendezvous::Seat& seat, const agent::Environment& own,
-                      int local_rank) {
-  const agent::WorkerCommand& command = options.command;
-  const std::string base = options.logs.log_dir.empty() ? "(a temporary folder)" : options.logs.log_dir;
-  const std::filesystem::path run = std::filesystem::path(base) / run_folder(options.logs.tree, command.job.run_id);
-  const agent::WorkerPlace place{seat.round, seat.restarts, local_rank, local_rank};
-  const std::string folder = (run / worker_folder_in_run(options.logs.tree, place)).string();
-  const std::string error_file =
-      refuses_files(options.logs) ? "" : (run / error_file_in_run(options.logs, place)).string();
-  PlannedWorker worker{local_rank, local_rank, command.program, agent::with_local_rank(command.argv, local_rank)};
-  agent::Environment all = command.inherited;
-  for (auto& [name, value] : worker_variables(command.job, seat, local_rank, error_file, command.inherited))
-    all[name] = value;
-  all["DDPRUN_JOB"] = "(a mark of the run)";
-  if (const int number = agent::channel_number(); number >= 0) all[DDPRUN_CHANNEL_VARIABLE] = std::to_string(number);
-  if (seat.master_port == 0) all["MASTER_PORT"] = "(a free one)";
-  if (options.meeting)
-    for (const char* name : {"RANK", "WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE",
-                             "MASTER_ADDR", "MASTER_PORT"})
-      all[name] = "(known when the nodes have met)";
-  worker.environment = difference(own, all);
-  if (const auto place = static_cast<std::size_t>(local_rank); place < command.bindings.size()) {
-    const agent::Binding& binding = command.bindings[place];
-    worker.cpus = binding.cpus;
-    worker.memory_nodes = agent::cpu_list(binding.memory_nodes);
-  }
-  worker.stdin_from = local_rank == 0 ? "ddprun's own" : "/dev/null";
-  worker.stdout_to = destinations(options.logs, agent::kStdout, local_rank, folder + "/stdout.log");
-  worker.stderr_to = destinations(options.logs, agent::kStderr, local_rank, folder + "/stderr.log");
-  return worker;
+std::string absolute_or_empty(const std::string& path) {
+  std::error_code failed;
+  return path.empty() ? "" : fs::absolute(path, failed).lexically_normal().string();
+}
+
+std::string log_folder_of(const Config& config, const std::string& run_id) {
+  std::error_code failed;
+  const std::string folder = config.log_dir == "/dev/null" ? "" : absolute_or_empty(config.log_dir);
+  if (config.log_dir.empty() && (config.tee.any() || config.redirects.any()))
+    return fs::temp_directory_path(failed).string();  // in a folder there
+  if (folder.empty() || config.log_layout == agent::LogTree::torchrun) return folder;
+  return fs::path(folder) / agent::run_folder(config.log_layout, run_id);
 }
 
 }  // namespace
 
-std::vector<PlannedWorker> plan_of(const agent::AgentOptions& options, const agent::Environment& own) {
-  rendezvous::Round round{.number = 1, .master_host = options.master_host, .master_port = options.master_port};
-  round.nodes.push_back({.workers = options.workers, .role = options.role});
-  const rendezvous::Seat seat = seats(round).front();
-  std::vector<PlannedWorker> plan;
-  for (int local_rank = 0; local_rank < options.workers; ++local_rank)
-    plan.push_back(planned(options, seat, own, local_rank));
-  return plan;
+RecordFacts record_facts(const Config& config, const std::string& run_id) {
+  return {.by_ssh = !config.hosts.empty(),
+          .program = config.program.empty() ? "" : config.program.front(),
+          .run_id = run_id,
+          .event_log = config.events == EventSink::file ? absolute_or_empty(config.event_file) : "",
+          .log_folder = log_folder_of(config, run_id),
+          .nodes = std::max(1, static_cast<int>(config.hosts.size())),
+          .of_several_nodes = config.hosts.empty() && several_nodes(config),
+          .is_first_node = !several_nodes(config) || (config.rdzv_backend == Backend::fixed && config.node_rank == 0)};
+}
+
+Plan make_plan(const Config& config, const Machine& machine, const SearchContext& programs, const HostInfo& host) {
+  const Program program = find_program(config, programs);
+  const std::string run_id = run_id_of(config, host);
+  return {.by_python = program.by_python,
+          .options = agent_options(config, machine, program, run_id, host),
+          .policy = round_policy(config),
+          .warnings = warnings(config, program, host),
+          .state_dir = config.state_dir,
+          .state_name = config.rdzv_id,
+          .preemption_probe = config.preemption_probe,
+          .exit = {config.exit_code, config.exit_on_preempt},
+          .record = record_facts(config, run_id)};
 }
 
 }  // namespace ddprun::launcher

@@ -10,7 +10,7 @@
 #include "launcher/config/inputs.h"
 #include "launcher/config/machine.h"
 #include "launcher/jobs/job_refused.h"
-#include "launcher/plan/job.h"
+#include "launcher/plan/agent_options.h"
 #include "launcher/running/etcd_jobs.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/coordination/wire/control_link.h"

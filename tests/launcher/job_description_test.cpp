@@ -1,7 +1,7 @@
 #include "launcher/jobs/job_description_file.h"
 
+#include "launcher/config/values.h"
 #include "launcher/jobs/hyperparameters.h"
-#include "launcher/values.h"
 #include "tests/support/test.h"
 
 namespace {

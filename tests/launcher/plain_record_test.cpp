@@ -144,14 +144,17 @@ TEST_CASE("a record's name is of the program's, and long texts are cut", "[plain
 
 TEST_CASE("of several nodes the first one keeps the record", "[plain_record]") {
   Config config;
-  CHECK(is_first_node(config, {}));
+  const auto is_first = [&](const std::optional<rendezvous::Seat>& seat) {
+    return is_first_node(record_facts(config, "id"), seat);
+  };
+  CHECK(is_first({}));
   config.nnodes = {2, 2};
-  CHECK(is_first_node(config, {}));
-  CHECK_FALSE(is_first_node(config, rendezvous::Seat{.group_rank = 1}));
+  CHECK(is_first({}));
+  CHECK_FALSE(is_first(rendezvous::Seat{.group_rank = 1}));
   config.node_rank = 1;
-  CHECK_FALSE(is_first_node(config, {}));
+  CHECK_FALSE(is_first({}));
   config.node_rank = 0;
   config.rdzv_backend = Backend::c10d;
-  CHECK_FALSE(is_first_node(config, {}));
-  CHECK(is_first_node(config, rendezvous::Seat{.group_rank = 0}));
+  CHECK_FALSE(is_first({}));
+  CHECK(is_first(rendezvous::Seat{.group_rank = 0}));
 }

@@ -75,18 +75,18 @@ launcher/config: agent/diagnosis agent/etcd agent/hang agent/http agent/logs age
     launcher/scheduler launcher/settings launcher/ssh rendezvous/base rendezvous/coordination/inquiry
     rendezvous/coordination/round rendezvous/peer
 launcher/print: agent/process launcher/config launcher/settings rendezvous/base
-launcher/jobs: agent/logs agent/process launcher/config launcher/print launcher/settings rendezvous/base
+launcher/plan: agent agent/diagnosis agent/link agent/logs agent/process launcher/config launcher/print
+    launcher/scheduler launcher/ssh rendezvous/base rendezvous/coordination rendezvous/peer
+launcher/jobs: agent/logs agent/process launcher/config launcher/plan launcher/print launcher/settings rendezvous/base
     rendezvous/coordination/round
 launcher/jobs/places: launcher/jobs launcher/scheduler launcher/settings rendezvous/base
-launcher/plan: agent agent/diagnosis agent/logs agent/process launcher/config launcher/print launcher/scheduler
-    launcher/ssh rendezvous/base rendezvous/peer
 launcher/running: agent/etcd agent/process agent/status launcher/config launcher/jobs launcher/jobs/places
     launcher/plan launcher/view rendezvous/base rendezvous/coordination/wire rendezvous/peer
 launcher/command: agent/http/page agent/process agent/status launcher/chaos launcher/config launcher/jobs
     launcher/jobs/places launcher/plan launcher/report launcher/running launcher/scheduler launcher/settings
     launcher/view rendezvous/base rendezvous/coordination/inquiry rendezvous/coordination/round rendezvous/peer
-launcher: agent agent/etcd agent/link agent/logs agent/process agent/tell launcher/command launcher/config
-    launcher/jobs launcher/plan launcher/print launcher/ssh rendezvous/base rendezvous/channel rendezvous/peer
+launcher: agent agent/logs agent/process agent/tell launcher/command launcher/config launcher/jobs launcher/plan
+    launcher/print launcher/ssh rendezvous/base rendezvous/channel rendezvous/peer
 trainer/include/ddprun:
 trainer/ddp/group: trainer/include/ddprun rendezvous/base rendezvous/channel rendezvous/peer rendezvous/store
 trainer/ddp/collectives: trainer/include/ddprun rendezvous/base rendezvous/channel trainer/ddp/group

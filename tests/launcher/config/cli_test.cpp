@@ -2,7 +2,8 @@
 
 #include "launcher/config/options.h"
 #include "launcher/jobs/job_description_file.h"
-#include "launcher/plan/job.h"
+#include "launcher/plan/agent_options.h"
+#include "launcher/plan/warnings.h"
 #include "launcher/print/print_config.h"
 #include "rendezvous/base/spelling.h"
 #include "tests/support/soak.h"
@@ -422,7 +423,7 @@ TEST_CASE("the store may take an eighth of the memory, unless told otherwise", "
   const auto bytes = [](const std::vector<std::string>& words, std::uint64_t memory) {
     Machine machine = kMachine;
     machine.memory_bytes = memory;
-    return job_options(parsed(words), machine, {"p", {"p"}}, "id", {"host", "", {}, "", {}}).store_bytes_max;
+    return agent_options(parsed(words), machine, {"p", {"p"}}, "id", {"host", "", {}, "", {}}).store_bytes_max;
   };
   CHECK(bytes({"p"}, 8ull << 30) == 1ull << 30);
   CHECK(bytes({"p"}, 0) == 0);  // unknown: no limit
@@ -502,7 +503,7 @@ TEST_CASE("option --make-token answers with a token", "[cli]") {
 TEST_CASE("workers do not inherit the token", "[cli]") {
   const Config config = parsed({"p"}, {{"DDPRUN_TOKEN", kToken}});
   const HostInfo host{"host", "", {{"DDPRUN_TOKEN", kToken}, {"HOME", "/home/me"}}, "", {}};
-  const AgentOptions options = job_options(config, kMachine, {"/bin/p", {"p"}, false}, "run", host);
+  const AgentOptions options = agent_options(config, kMachine, {"/bin/p", {"p"}, false}, "run", host);
   CHECK(options.command.inherited == Environment{{"HOME", "/home/me"}});
   CHECK(std::holds_alternative<Token>(credentials(config)));
   CHECK(std::holds_alternative<NoCredentials>(credentials(parsed({"p"}))));
@@ -598,7 +599,7 @@ TEST_CASE("option --watch takes a mode behind '=' and no other word, and puts it
           "[cli]") {
   const auto watched = [](const Words& words, const Environment& environment = {}) {
     const HostInfo host{"host", "", environment, "/share/python", {}};
-    return job_options(parsed(words), kMachine, {"/bin/p", {"p"}, false}, "run", host).command.inherited;
+    return agent_options(parsed(words), kMachine, {"/bin/p", {"p"}, false}, "run", host).command.inherited;
   };
   CHECK(parsed({"--watch", "train.py"}).program == Words{"train.py"});
   CHECK(parsed({"--watch", "train.py"}).watch == WatchMode::act);
@@ -613,10 +614,10 @@ TEST_CASE("option --watch takes a mode behind '=' and no other word, and puts it
   CHECK(inner.at("PYTHONPATH") == "/mine:/share/python");
   CHECK_FALSE(inner.contains("DDPRUN_WATCH"));
   const HostInfo alone{"host", "", {}, "", {}};
-  CHECK_THROWS_WITH(job_options(parsed({"--watch", "x.py"}), kMachine, {"/bin/p", {"p"}, false}, "run", alone),
+  CHECK_THROWS_WITH(agent_options(parsed({"--watch", "x.py"}), kMachine, {"/bin/p", {"p"}, false}, "run", alone),
                     Contains("share/ddprun/python is not beside this ddprun"));
   const auto problem = [](const Words& argv) {
-    return watch_problem(parsed({"--watch", "x"}), {"/bin/" + argv[0], argv});
+    return listed(warnings(parsed({"--watch", "x"}), {"/bin/" + argv[0], argv}, {}), "and");
   };
   for (const Words& blind :
        {Words{"python3", "-I", "x.py"}, {"python", "-u", "-Es", "x.py"}, {"python3.12", "-W", "error", "-S", "x"}})

@@ -1,8 +1,10 @@
 #include "launcher/config/etcd_settings.h"
 
 #include "agent/etcd/etcd_access.h"
-#include "launcher/plan/job.h"
+#include "launcher/plan/agent_options.h"
+#include "launcher/plan/warnings.h"
 #include "launcher/print/print_config.h"
+#include "rendezvous/base/spelling.h"
 #include "tests/support/test.h"
 
 namespace {
@@ -28,7 +30,7 @@ EtcdAccess access_of(const Words& more) {
 }
 
 AgentOptions options_of(const Config& config) {
-  return job_options(config, kEtcdMachine, {"/bin/p", {"p"}, false}, config.rdzv_id, {"host", "", {}, "", {}});
+  return agent_options(config, kEtcdMachine, {"/bin/p", {"p"}, false}, config.rdzv_id, {"host", "", {}, "", {}});
 }
 
 }  // namespace
@@ -123,17 +125,20 @@ TEST_CASE("with etcd nodes have no place, and their ranks are a preference", "[e
 }
 
 TEST_CASE("a job of several nodes at etcd is open to who reaches them, wherever etcd is", "[etcd]") {
+  const auto warned = [](const Config& config) { return listed(warnings(config, {"/bin/p", {"p"}}, {}), "and"); };
   const Words here{"--rdzv-endpoint=127.0.0.1:1,e2"};
-  CHECK(open_to(etcd_line(here).config) == "its nodes");
-  CHECK(open_to(etcd_line({"--rdzv-endpoint=127.0.0.1"}).config) == "its nodes");
-  CHECK(open_to(etcd_line({"--rdzv-endpoint=127.0.0.1", "--nnodes=1"}).config).empty());
+  CHECK_THAT(warned(etcd_line(here).config), Contains("anyone who can reach its nodes can join"));
+  CHECK_THAT(warned(etcd_line({"--rdzv-endpoint=127.0.0.1"}).config), Contains("its nodes"));
+  CHECK(warned(etcd_line({"--rdzv-endpoint=127.0.0.1", "--nnodes=1"}).config).empty());
   Config with_token = etcd_line(here).config;
   with_token.token = std::get<Token>(Token::parse(make_token()));
-  CHECK(open_to(with_token).empty());
-  for (const auto& [endpoint, open] : {std::pair("127.0.0.1:1", ""), {"node7:1", "node7"}}) {
-    const Words words{"--nnodes=1:2", "--rdzv-backend=c10d", std::string("--rdzv-endpoint=") + endpoint, "p"};
-    CHECK(open_to(read_command_line(words, {}).config) == open);
-  }
+  CHECK(warned(with_token).empty());
+  const auto of_c10d = [&](const std::string& endpoint) {
+    return warned(
+        read_command_line({"--nnodes=1:2", "--rdzv-backend=c10d", "--rdzv-endpoint=" + endpoint, "p"}, {}).config);
+  };
+  CHECK(of_c10d("127.0.0.1:1").empty());
+  CHECK_THAT(of_c10d("node7:1"), Contains("anyone who can reach node7 can join"));
 }
 
 TEST_CASE("jobs that do not need etcd leave its keys alone", "[etcd]") {

@@ -1,4 +1,4 @@
-#include "launcher/plan/job.h"
+#include "launcher/plan/agent_options.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -11,7 +11,6 @@
 #include "launcher/scheduler/scheduler.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/spelling.h"
-#include "rendezvous/peer/loopback.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -226,24 +225,6 @@ std::optional<Duration> stuck_limit(const std::string& seconds) {
 
 }  // namespace
 
-std::string watch_problem(const Config& config, const Program& program) {
-  if (config.watch == WatchMode::off) return {};
-  const auto& argv = program.argv;
-  const std::string name = argv.empty() ? "" : std::filesystem::path(argv.front()).filename().string();
-  if (!name.starts_with("python")) return {};
-  for (auto word = argv.begin() + 1; word != argv.end() && word->size() > 1 && word->front() == '-'; ++word) {
-    for (auto letter = word->begin() + 1; letter != word->end(); ++letter) {
-      if (*letter == 'm' || *letter == 'c' || *letter == '-') return {};
-      if (*letter == 'I' || *letter == 'E' || *letter == 'S')
-        return std::string("python -") + *letter + " keeps out what --watch adds: nothing of this script is seen";
-      if (*letter != 'W' && *letter != 'X') continue;
-      if (letter + 1 == word->end() && word + 1 != argv.end()) ++word;  // its value is the next word
-      break;
-    }
-  }
-  return {};
-}
-
 rendezvous::RoundPolicy round_policy(const Config& config) {
   rendezvous::RoundPolicy policy;
   policy.restarts.max_restarts = config.max_restarts;
@@ -270,14 +251,6 @@ rendezvous::Credentials credentials(const Config& config) {
   return rendezvous::NoCredentials{};
 }
 
-// Nodes that find each other at etcd listen at all addresses of theirs, wherever etcd is.
-std::string open_to(const Config& config) {
-  if (!several_nodes(config) || !std::holds_alternative<rendezvous::NoCredentials>(credentials(config))) return {};
-  if (config.etcd) return "its nodes";
-  const std::string host = meeting_place(config).host;
-  return rendezvous::is_loopback(host) ? "" : host;
-}
-
 namespace {
 
 // The working folder, where programs write by default, and those that ddprun writes to.
@@ -291,8 +264,8 @@ std::vector<std::string> folders_written(const Config& config) {
 
 }  // namespace
 
-agent::AgentOptions job_options(const Config& config, const Machine& machine, const Program& program,
-                                const std::string& run_id, const HostInfo& host) {
+agent::AgentOptions agent_options(const Config& config, const Machine& machine, const Program& program,
+                                  const std::string& run_id, const HostInfo& host) {
   agent::AgentOptions options;
   options.workers = worker_count(config.nproc_per_node, machine).value();
   options.role = config.role;
