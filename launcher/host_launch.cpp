@@ -14,10 +14,8 @@
 #include "launcher/plan/search_context.h"
 #include "launcher/ssh/folder_copy.h"
 #include "launcher/ssh/host_node.h"
-#include "launcher/ssh/job_head.h"
 #include "launcher/ssh/ssh_command.h"
 #include "rendezvous/base/error.h"
-#include "rendezvous/peer/frame.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -37,29 +35,20 @@ HeadFacts head_facts(const Config& config, const Inputs& inputs) {
   facts.folder = std::filesystem::current_path().string();
   facts.environment = inputs.environment;
   facts.config_text = config_text_of(config, inputs);
+  facts.version = version();
+  facts.own_name = host_name();
   return facts;
 }
 
-// Under the name by which the workers will look for it, links not followed.
-void copy_to_hosts(const Config& config, const HeadFacts& facts) {
-  std::string folder = (std::filesystem::path(facts.folder) / config.sync).lexically_normal();
-  if (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+void copy_to_hosts(const HostPlan& plan) {
   std::error_code unknown;
-  if (!std::filesystem::is_directory(folder, unknown))
-    throw UsageError("cannot copy " + config.sync + " to the hosts (--sync)", "there is no such folder");
-  if (folder == "/")
-    throw UsageError("cannot copy / to the hosts (--sync)", "it is the whole disk", "Name the folder of your program.");
+  if (!std::filesystem::is_directory(plan.sync, unknown))
+    throw UsageError("cannot copy " + plan.sync + " to the hosts (--sync)", "there is no such folder");
   std::vector<std::string> others;
-  for (const HostEntry& host : config.hosts)
-    if (!is_this_machine(host.name, host_name()) && std::ranges::find(others, host.name) == others.end())
+  for (const JobHost& host : plan.head.order.hosts)
+    if (!is_this_machine(host.name, plan.head.own_name) && std::ranges::find(others, host.name) == others.end())
       others.push_back(host.name);
-  if (!others.empty()) copy_folder(config.ssh, folder, others);
-}
-
-std::set<int> ending_signals_of(const Config& config) {
-  std::set<int> out(config.signals_to_handle.begin(), config.signals_to_handle.end());
-  out.insert(config.preempt_signals.begin(), config.preempt_signals.end());
-  return out;
+  if (!others.empty()) copy_folder(plan.head.order.ssh, plan.sync, others);
 }
 
 // As the agent will read it: the head's configuration file is not on this host.
@@ -88,32 +77,22 @@ std::vector<std::string> problems_on_host(const NodeQuestion& question) {
 std::string dry_run_on_hosts(const Config& config, const Inputs& inputs) {
   HeadFacts facts = head_facts(config, inputs);
   facts.run_id = "(a random one)";
-  return hosts_dry_run(config, host_job_order(config, facts), host_name());
+  return hosts_dry_run(config, host_job_order(config, facts), facts.own_name);
 }
 
-agent::JobEnd launch_on_hosts(const Config& config, const Inputs& inputs, int keeper_fd, const Start& start) {
+HostPlan plan_of_hosts(const Config& config, const Inputs& inputs) {
   HeadFacts facts = head_facts(config, inputs);
   facts.run_id = random_run_id();
-  if (!config.certificates) {
-    hide_own_memory();
-    facts.token = config.token ? "" : rendezvous::make_token();
-  }
-  if (!config.sync.empty()) copy_to_hosts(config, facts);
-  JobHeadOptions options;
-  options.order = host_job_order(config, facts);
-  if (encode(options.order).size() > rendezvous::kFrameBytesMax)
-    throw UsageError("cannot hand the job to its hosts",
-                     "its command, configuration and environment take more than 4 MiB",
-                     "Pass a file's name instead of its content.");
-  options.least = hosts_needed(config);
-  options.version = version();
-  options.own_name = host_name();
-  options.ending_signals = ending_signals_of(config);
-  options.event_file = config.event_file;
-  options.start_options = [&config](const std::map<int, HostReady>& ready) { return start_options(config, ready); };
-  const agent::JobEnd end = run_job_head(std::move(options), keeper_fd, start.prints_end);
+  if (!config.certificates && !config.token) facts.token = rendezvous::make_token();
+  return plan_on_hosts(config, facts);
+}
+
+agent::JobEnd launch_on_hosts(HostPlan plan, int keeper_fd, const Start& start) {
+  if (!plan.head.order.token.empty()) hide_own_memory();
+  if (!plan.sync.empty()) copy_to_hosts(plan);
+  const agent::JobEnd end = run_job_head(std::move(plan.head), keeper_fd, start.prints_end);
   const bool nothing_ran = end.exit_code == kUsage || end.exit_code == kRendezvousImpossible;
-  if (!nothing_ran) keep_record(start, record_facts(config, facts.run_id), {}, end);
+  if (!nothing_ran) keep_record(start, plan.record, {}, end);
   return end;
 }
 

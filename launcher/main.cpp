@@ -82,7 +82,7 @@ agent::JobEnd run(const Start& start, int keeper_fd) {
   if (config.verbose) print_text(stderr, print_changed_config(config, visible(interpreter_here())));
   if (config.verbose && !has_pidfds()) print_line(stderr, kNoPidfds);
   if (config.verbose && !agent::is_child_subreaper()) print_line(stderr, kNoSubreaper);
-  if (!config.hosts.empty()) return launch_on_hosts(config, inputs, keeper_fd, start);
+  if (!config.hosts.empty()) return launch_on_hosts(plan_of_hosts(config, inputs), keeper_fd, start);
   return launch(plan_of(config, machine), keeper_fd, start);
 }
 

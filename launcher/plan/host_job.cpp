@@ -1,13 +1,16 @@
 #include "launcher/plan/host_job.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 
 #include "launcher/config/options.h"
 #include "launcher/ssh/handed_environment.h"
 #include "launcher/ssh/ssh_command.h"
 #include "launcher/ssh/tree.h"
+#include "rendezvous/base/error.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/peer/frame.h"
 #include "rendezvous/peer/loopback.h"
 
 namespace ddprun::launcher {
@@ -87,12 +90,28 @@ void find_parents(const std::vector<JobHost>& hosts, const std::string& parent, 
 
 int nodes_that_train(const Config& config) { return static_cast<int>(config.hosts.size()) - config.spares; }
 
-}  // namespace
+std::set<int> ending_signals_of(const Config& config) {
+  std::set<int> out(config.signals_to_handle.begin(), config.signals_to_handle.end());
+  out.insert(config.preempt_signals.begin(), config.preempt_signals.end());
+  return out;
+}
+
+// Under the name by which the workers will look for it, links not followed.
+std::string folder_to_copy(const Config& config, const HeadFacts& facts) {
+  if (config.sync.empty()) return {};
+  std::string folder = (std::filesystem::path(facts.folder) / config.sync).lexically_normal();
+  if (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+  if (folder == "/")
+    throw UsageError("cannot copy / to the hosts (--sync)", "it is the whole disk", "Name the folder of your program.");
+  return folder;
+}
 
 int hosts_needed(const Config& config) {
   const bool range = config.nnodes.least < config.nnodes.most;
   return range ? config.nnodes.least : static_cast<int>(config.hosts.size());
 }
+
+}  // namespace
 
 HostJobOrder host_job_order(const Config& config, const HeadFacts& facts) {
   HostJobOrder order;
@@ -132,6 +151,22 @@ std::variant<std::vector<std::string>, std::string> start_options(const Config& 
            ", an address that other machines cannot use: name one that they can by --master-addr.";
   out.push_back(fixed ? "--master-addr=" + address : "--rdzv-endpoint=" + bracketed(address) + ":" + port);
   return out;
+}
+
+HostPlan plan_on_hosts(const Config& config, const HeadFacts& facts) {
+  HostPlan plan{.sync = folder_to_copy(config, facts), .record = record_facts(config, facts.run_id)};
+  plan.head.order = host_job_order(config, facts);
+  if (encode(plan.head.order).size() > rendezvous::kFrameBytesMax)
+    throw UsageError("cannot hand the job to its hosts",
+                     "its command, configuration and environment take more than 4 MiB",
+                     "Pass a file's name instead of its content.");
+  plan.head.least = hosts_needed(config);
+  plan.head.version = facts.version;
+  plan.head.own_name = facts.own_name;
+  plan.head.ending_signals = ending_signals_of(config);
+  plan.head.event_file = config.event_file;
+  plan.head.start_options = [config](const std::map<int, HostReady>& ready) { return start_options(config, ready); };
+  return plan;
 }
 
 std::string hosts_dry_run(const Config& config, const HostJobOrder& order, const std::string& own_name) {
