@@ -16,6 +16,33 @@ namespace {
 constexpr int kStaticPort = 29500, kElasticPort = 29400;  // torchrun's
 constexpr int kWorkersMax = 4096;  // far above any real node; a typo must not fork until the machine hangs
 
+bool endpoint_counts(const Config& config) {
+  return config.rdzv_endpoint && config.rdzv_backend == Backend::fixed && !config.standalone;
+}
+
+std::string master_host(const Config& config) {
+  if (!config.master_addr.empty()) return config.master_addr;
+  return endpoint_counts(config) ? config.rdzv_endpoint->host : config.local_addr;
+}
+
+int master_port(const Config& config) {
+  if (config.master_port > 0 || !endpoint_counts(config)) return config.master_port;
+  return config.rdzv_endpoint->port.value_or(0);
+}
+
+MeetingPlace meeting_place(const Config& config) {
+  if (config.rdzv_backend == Backend::fixed) {
+    const int port = master_port(config);
+    const bool by_endpoint = config.master_addr.empty() && config.rdzv_endpoint;
+    return {by_endpoint ? config.rdzv_endpoint->host : config.master_addr, port > 0 ? port : kStaticPort};
+  }
+  // As torchrun: agents of one machine find each other without an endpoint. With a fixed number of nodes (--nnodes=4)
+  // its absence is a mistake.
+  if (!config.rdzv_endpoint && config.nnodes.least < config.nnodes.most) return {"localhost", kElasticPort};
+  if (!config.rdzv_endpoint) return {};
+  return {config.rdzv_endpoint->host, config.rdzv_endpoint->port.value_or(kElasticPort)};
+}
+
 // Collects sentences; each starts with the value's origin.
 class Problems {
  public:
@@ -98,10 +125,6 @@ void check_store_ports(const Config& config, Problems& out) {
   if (config.store_ports.first > 0 && !several_nodes(config) && master_port(config) > 0)
     out.add(out.subject_of("store-ports") + " and " + out.subject_of("master-port") +
             " both name the store's port: leave out one of them.");
-}
-
-bool endpoint_counts(const Config& config) {
-  return config.rdzv_endpoint && config.rdzv_backend == Backend::fixed && !config.standalone;
 }
 
 // A static endpoint and --master-addr, --master-port set the same address.
@@ -205,22 +228,10 @@ bool has_secrets(const Config& config) {
 
 bool several_nodes(const Config& config) { return config.nnodes.most > 1 && !config.standalone; }
 
-MeetingPlace meeting_place(const Config& config) {
-  if (config.rdzv_backend == Backend::fixed) {
-    const int port = master_port(config);
-    const bool by_endpoint = config.master_addr.empty() && config.rdzv_endpoint;
-    return {by_endpoint ? config.rdzv_endpoint->host : config.master_addr, port > 0 ? port : kStaticPort};
-  }
-  // As torchrun: agents of one machine find each other without an endpoint. With a fixed number of nodes (--nnodes=4)
-  // its absence is a mistake.
-  if (!config.rdzv_endpoint && config.nnodes.least < config.nnodes.most) return {"localhost", kElasticPort};
-  if (!config.rdzv_endpoint) return {};
-  return {config.rdzv_endpoint->host, config.rdzv_endpoint->port.value_or(kElasticPort)};
-}
-
-std::vector<MeetingPlace> meeting_places(const Config& config) {
-  std::vector<MeetingPlace> out{meeting_place(config)};
-  for (const Endpoint& other : config.further_endpoints) out.push_back({other.host, other.port.value_or(kElasticPort)});
+Places places_of(const Config& config) {
+  Places out{several_nodes(config), {meeting_place(config)}, master_host(config), master_port(config)};
+  for (const Endpoint& other : config.further_endpoints)
+    out.meeting.push_back({other.host, other.port.value_or(kElasticPort)});
   return out;
 }
 
@@ -229,16 +240,6 @@ std::optional<int> worker_count(const WorkerCount& count, const Machine& machine
   if (count.by == WorkerCount::cpus) return machine.cpus;
   if (const int gpus = machine.gpus(); gpus > 0) return gpus;
   return count.by == WorkerCount::automatic ? std::optional(machine.cpus) : std::nullopt;
-}
-
-std::string master_host(const Config& config) {
-  if (!config.master_addr.empty()) return config.master_addr;
-  return endpoint_counts(config) ? config.rdzv_endpoint->host : config.local_addr;
-}
-
-int master_port(const Config& config) {
-  if (config.master_port > 0 || !endpoint_counts(config)) return config.master_port;
-  return config.rdzv_endpoint->port.value_or(0);
 }
 
 std::vector<std::string> problems(const Config& config, const Machine& machine, const std::vector<std::string>& some) {

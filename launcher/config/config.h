@@ -214,19 +214,21 @@ bool several_nodes(const Config& config);
 // included, nor be in core dumps.
 bool has_secrets(const Config& config);
 
-// Where the nodes of a job meet: a static job's --master-addr and --master-port, an elastic one's --rdzv-endpoint.
-// Empty host: not given.
+// Where the nodes of a job meet, and where their workers do.
 struct MeetingPlace {
-  std::string host;
+  std::string host;  // empty: not given
   int port = 0;
 };
-MeetingPlace meeting_place(const Config& config);
-std::vector<MeetingPlace> meeting_places(const Config& config);  // an elastic job may have several, in the given order
-
-// The workers' MASTER_ADDR, and the store's port (0: a free one): from --master-addr and --master-port, else a static
-// --rdzv-endpoint, else --local-addr. Empty: no address given. --standalone ignores endpoints.
-std::string master_host(const Config& config);
-int master_port(const Config& config);
+struct Places {
+  bool several_nodes = false;
+  // A static job's --master-addr and --master-port, an elastic one's --rdzv-endpoint, which may name several.
+  std::vector<MeetingPlace> meeting = {};
+  // The workers' MASTER_ADDR, and the store's port (0: a free one): from --master-addr and --master-port, else a static
+  // --rdzv-endpoint, else --local-addr. Empty: no address given. --standalone ignores endpoints.
+  std::string master_host = {};
+  int master_port = 0;
+};
+Places places_of(const Config& config);
 
 // All mistakes that show only in combination or on this machine, one sentence each: what, where, how to fix. Where
 // `some` are known, that no program is named may follow from them, and is not said.

@@ -62,9 +62,9 @@ std::string own_address(const Config& config, const HostInfo& host) {
 }
 
 std::string host_for_workers(const Config& config, const HostInfo& host) {
-  if (several_nodes(config)) return own_address(config, host);
+  if (host.places.several_nodes) return own_address(config, host);
   if (host.named_is_elsewhere) return kLoopback;
-  if (const std::string named = master_host(config); !named.empty()) return named;
+  if (const std::string named = host.places.master_host; !named.empty()) return named;
   return config.interface.empty() ? kLoopback : host.interface_address;
 }
 
@@ -182,7 +182,7 @@ std::string address_problem(const agent::Meeting& meeting, const HostInfo& host)
 }
 
 void add_places(const Config& config, const HostInfo& host, agent::Meeting& out) {
-  for (const MeetingPlace& where : meeting_places(config))
+  for (const MeetingPlace& where : host.places.meeting)
     out.places.push_back({where.host, static_cast<std::uint16_t>(where.port)});
   out.whose = host.whose_meeting_places;
   out.whose.resize(out.places.size(), rendezvous::Locality::unknown);
@@ -265,7 +265,8 @@ std::vector<std::string> folders_written(const Config& config) {
 }  // namespace
 
 agent::AgentOptions agent_options(const Config& config, const Machine& machine, const Program& program,
-                                  const std::string& run_id, const HostInfo& host) {
+                                  const std::string& run_id, const HostInfo& host,
+                                  const rendezvous::RoundPolicy& policy) {
   agent::AgentOptions options;
   options.workers = worker_count(config.nproc_per_node, machine).value();
   options.role = config.role;
@@ -319,24 +320,24 @@ agent::AgentOptions agent_options(const Config& config, const Machine& machine, 
   options.otlp = otlp_options(config.otlp, host.environment);
   options.kubeflow = kubeflow_options(host.environment);
   options.folders = folders_written(config);
-  options.progress_after = round_policy(config).restarts.progress_after;
+  options.progress_after = policy.restarts.progress_after;
   options.master_host = host_for_workers(config, host);
   options.store_address = options.master_host == kLoopback ? kLoopback : "";  // closed to other machines by default
-  options.master_port = static_cast<std::uint16_t>(several_nodes(config) ? 0 : master_port(config));
+  options.master_port = static_cast<std::uint16_t>(host.places.several_nodes ? 0 : host.places.master_port);
   options.store_ports = config.store_ports;
   options.store_bytes_max = config.store_memory.value_or(machine.memory_bytes / kStoreShare);
   options.store_for_any_user = config.store_users == StoreUsers::any;
-  if (several_nodes(config)) {
+  if (host.places.several_nodes) {
     options.meeting = meeting(config, program, run_id, host);
     options.store_through_agents = options.meeting->translated;
-    options.join_timeout = round_policy(config).join_timeout;
+    options.join_timeout = policy.join_timeout;
     options.store_proxy =
         config.store_proxy || !std::holds_alternative<rendezvous::NoCredentials>(options.meeting->credentials);
     if (config.rdzv_backend == Backend::fixed || in_force(config.settings, "node-rank"))
       options.requested_rank = config.node_rank;
   }
   options.logs = log_options(config, host);
-  options.logs.keeps_output = several_nodes(config);
+  options.logs.keeps_output = host.places.several_nodes;
   if (options.logs.keeps_output || agent::keeps_logs(options.logs))
     options.logs.kept = std::make_shared<agent::KeptOutput>();
   if (!config.output_rules.empty() || !config.metrics.empty())

@@ -16,6 +16,7 @@ rendezvous::Credentials credentials(const Config& config);
 // machine.
 rendezvous::RoundPolicy round_policy(const Config& config);
 agent::AgentOptions agent_options(const Config& config, const Machine& machine, const Program& program,
-                                  const std::string& run_id, const HostInfo& host);
+                                  const std::string& run_id, const HostInfo& host,
+                                  const rendezvous::RoundPolicy& policy);
 
 }  // namespace ddprun::launcher

@@ -37,24 +37,24 @@ std::string python_folder() {
   return access(folder.c_str(), R_OK | X_OK) == 0 ? folder : "";
 }
 
-std::vector<std::string> meeting_hosts(const Config& config) {
+std::vector<std::string> meeting_hosts(const Places& places) {
   std::vector<std::string> out;
-  for (const MeetingPlace& where : meeting_places(config)) out.push_back(where.host);
+  for (const MeetingPlace& where : places.meeting) out.push_back(where.host);
   return out;
 }
 
 void look_up(const Config& config, HostInfo& host) {
   host.loopback_is_up = rendezvous::loopback_is_up();
-  if (!several_nodes(config)) return;
-  if (!config.etcd) host.whose_meeting_places = whose_addresses(meeting_hosts(config), kLookUpLimit);
+  if (!host.places.several_nodes) return;
+  if (!config.etcd) host.whose_meeting_places = whose_addresses(meeting_hosts(host.places), kLookUpLimit);
   host.local_addr_is_elsewhere = !config.local_addr.empty() && !is_here(config.local_addr);
 }
 
 }  // namespace
 
 // The host that a job of one node was given for its store, and the option; empty: none.
-std::pair<std::string, const char*> named_host(const Config& config) {
-  if (several_nodes(config)) return {};
+std::pair<std::string, const char*> named_host(const Config& config, const Places& places) {
+  if (places.several_nodes) return {};
   if (!config.master_addr.empty()) return {config.master_addr, "--master-addr"};
   if (config.rdzv_endpoint && !config.standalone && config.rdzv_backend != Backend::etcd)
     return {config.rdzv_endpoint->host, "--rdzv-endpoint"};
@@ -80,16 +80,17 @@ HostInfo host_info(const Config& config, const Machine& machine, bool to_run) {
                 python_folder(),
                 bindings(config.numa_binding, worker_count(config.nproc_per_node, machine).value()),
                 {}};
-  if (config.rdzv_id.empty() && !several_nodes(config)) host.run_id = to_run ? random_run_id() : "(a random one)";
+  host.places = places_of(config);
+  if (config.rdzv_id.empty() && !host.places.several_nodes) host.run_id = to_run ? random_run_id() : "(a random one)";
   if (config.virtual_local_rank && !std::getenv("ZE_AFFINITY_MASK"))
     if (std::string all = all_of_intel(agent::gpu_variables()); !all.empty())
       host.environment["ZE_AFFINITY_MASK"] = std::move(all);
-  const std::string named = named_host(config).first;
+  const std::string named = named_host(config, host.places).first;
   host.named_is_elsewhere = !named.empty() && !is_here(named);
   if (to_run) look_up(config, host);
   if (config.interface.empty()) return host;
   host.interface_address = address_of_interface(config.interface);
-  if (host.interface_address.empty() && master_host(config).empty())
+  if (host.interface_address.empty() && host.places.master_host.empty())
     throw UsageError("cannot use the interface " + config.interface, "it has no address",
                      "Bring it up, or name an address by --master-addr.");
   return host;

@@ -21,11 +21,12 @@ struct HostInfo {
   bool named_is_elsewhere = false;       // the host named for the store of a single node is none of this machine's
   bool local_addr_is_elsewhere = false;  // of several nodes
   bool loopback_is_up = true;
+  Places places = {};       // places_of() the Config
   std::string run_id = {};  // of a job that has none, and needs one of its own
 };
 
 // The host that a job of one node was given for its store, and the option; empty: none.
-std::pair<std::string, const char*> named_host(const Config& config);
+std::pair<std::string, const char*> named_host(const Config& config, const Places& places);
 
 // A fresh name for a job that has none. Throws Error.
 std::string random_run_id();

@@ -16,7 +16,7 @@ namespace {
 // Nodes that find each other by an endpoint only must use the same name for the job.
 std::string run_id_of(const Config& config, const HostInfo& host) {
   if (!config.rdzv_id.empty()) return config.rdzv_id;
-  return several_nodes(config) ? "none" : host.run_id;
+  return host.places.several_nodes ? "none" : host.run_id;
 }
 
 std::string absolute_or_empty(const std::string& path) {
@@ -36,28 +36,30 @@ std::string log_folder_of(const Config& config, const std::string& run_id) {
 }  // namespace
 
 RecordFacts record_facts(const Config& config, const std::string& run_id) {
+  const bool several = several_nodes(config);
   return {.by_ssh = !config.hosts.empty(),
           .program = config.program.empty() ? "" : config.program.front(),
           .run_id = run_id,
           .event_log = config.events == EventSink::file ? absolute_or_empty(config.event_file) : "",
           .log_folder = log_folder_of(config, run_id),
           .nodes = std::max(1, static_cast<int>(config.hosts.size())),
-          .of_several_nodes = config.hosts.empty() && several_nodes(config),
-          .is_first_node = !several_nodes(config) || (config.rdzv_backend == Backend::fixed && config.node_rank == 0)};
+          .of_several_nodes = config.hosts.empty() && several,
+          .is_first_node = !several || (config.rdzv_backend == Backend::fixed && config.node_rank == 0)};
 }
 
 Plan make_plan(const Config& config, const Machine& machine, const SearchContext& programs, const HostInfo& host) {
   const Program program = find_program(config, programs);
   const std::string run_id = run_id_of(config, host);
-  return {.by_python = program.by_python,
-          .options = agent_options(config, machine, program, run_id, host),
-          .policy = round_policy(config),
-          .warnings = warnings(config, program, host),
-          .state_dir = config.state_dir,
-          .state_name = config.rdzv_id,
-          .preemption_probe = config.preemption_probe,
-          .exit = {config.exit_code, config.exit_on_preempt},
-          .record = record_facts(config, run_id)};
+  Plan plan{.by_python = program.by_python,
+            .policy = round_policy(config),
+            .warnings = warnings(config, program, host),
+            .state_dir = config.state_dir,
+            .state_name = config.rdzv_id,
+            .preemption_probe = config.preemption_probe,
+            .exit = {config.exit_code, config.exit_on_preempt},
+            .record = record_facts(config, run_id)};
+  plan.options = agent_options(config, machine, program, run_id, host, plan.policy);
+  return plan;
 }
 
 }  // namespace ddprun::launcher

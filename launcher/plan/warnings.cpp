@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "agent/link/waiting_message.h"
-#include "launcher/plan/agent_options.h"
 #include "rendezvous/peer/loopback.h"
 
 namespace ddprun::launcher {
@@ -33,7 +32,7 @@ std::string watch_problem(const Config& config, const Program& program) {
 // Workers that are sent elsewhere for the store of their own node would wait there for nothing, as nobody else serves
 // it. A typical address is that of a manual's machine.
 std::string named_host_warning(const Config& config, const HostInfo& host) {
-  const auto [named, option] = named_host(config);
+  const auto [named, option] = named_host(config, host.places);
   if (!host.named_is_elsewhere) return {};
   return named + " (" + option + ") is not known as an address of " + host.name +
          ": as the job has one node (--nnodes), its workers meet at 127.0.0.1.";
@@ -41,24 +40,24 @@ std::string named_host_warning(const Config& config, const HostInfo& host) {
 
 // Whoever can reach this can join the job, a host or "its nodes". Empty: nobody else can, or the nodes authenticate.
 // Nodes that find each other at etcd listen at all addresses of theirs, wherever etcd is.
-std::string open_to(const Config& config) {
-  if (!several_nodes(config) || !std::holds_alternative<rendezvous::NoCredentials>(credentials(config))) return {};
+std::string open_to(const Config& config, const Places& places) {
+  if (config.token || config.certificates) return {};
   if (config.etcd) return "its nodes";
-  const std::string host = meeting_place(config).host;
+  const std::string& host = places.meeting.front().host;
   return rendezvous::is_loopback(host) ? "" : host;
 }
 
 // By one node: the others' output is often in the same log.
-std::string open_warning(const Config& config) {
-  const std::string open = open_to(config);
+std::string open_warning(const Config& config, const Places& places) {
+  const std::string open = open_to(config, places);
   if (config.node_rank > 0 || open.empty()) return {};
   return "no token is set: anyone who can reach " + open +
          " can join this job. Make one with --make-token, and pass it by --token-file.";
 }
 
-std::string local_only_warning(const Config& config) {
+std::string local_only_warning(const Config& config, const Places& places) {
   if (config.rdzv_backend != Backend::c10d || config.rdzv_endpoint) return {};
-  const MeetingPlace here = meeting_place(config);
+  const MeetingPlace& here = places.meeting.front();
   return "no --rdzv-endpoint is given: only agents of this machine can join (at " + here.host + ":" +
          std::to_string(here.port) + "). For others pass --rdzv-endpoint HOST:PORT, an address of one node.";
 }
@@ -78,8 +77,9 @@ std::vector<std::string> warnings(const Config& config, const Program& program, 
     out.push_back(std::string(rendezvous::kLoopbackIsDown) + ". " + rendezvous::kBringLoopbackUp);
   out.push_back(named_host_warning(config, host));
   if (const std::string problem = watch_problem(config, program); !problem.empty()) out.push_back(problem + ".");
-  if (several_nodes(config))
-    for (std::string sentence : {open_warning(config), local_only_warning(config), local_addr_warning(config, host)})
+  if (host.places.several_nodes)
+    for (std::string sentence :
+         {open_warning(config, host.places), local_only_warning(config, host.places), local_addr_warning(config, host)})
       out.push_back(std::move(sentence));
   std::erase(out, "");
   return out;

@@ -71,10 +71,10 @@ class Question {
   std::string why_ = "it has not answered within " + std::to_string((kLimit + kAnswerLimit).count()) + " s";
 };
 
-std::vector<ControlAddress> places_of(const Config& config) {
+std::vector<ControlAddress> places_to_ask(const Config& config) {
   if (config.etcd) return coordinator_of(agent::read_job(*config.etcd, config.rdzv_id, kLimit));
   std::vector<ControlAddress> out;
-  for (const MeetingPlace& place : meeting_places(config))
+  for (const MeetingPlace& place : places_of(config).meeting)
     out.push_back({place.host, static_cast<std::uint16_t>(place.port)});
   return out;
 }
@@ -98,7 +98,7 @@ RemoteJob::RemoteJob(std::vector<std::string> words, const std::string& run_id)
     : config_(config_of_access(std::move(words), run_id)) {
   if (config_.etcd && run_id.empty())
     throw JobRefused("it takes the --rdzv-id of a job at etcd, which ddprun list --rdzv-backend=etcd shows.");
-  places_ = places_of(config_);
+  places_ = places_to_ask(config_);
 }
 
 std::optional<std::string> RemoteJob::ask_at_places(const std::string& line, std::string& why) const {
@@ -117,7 +117,7 @@ std::string RemoteJob::ask(const std::string& line) {
   std::string why;
   if (auto answer = ask_at_places(line, why)) return *answer;
   if (config_.etcd) try {  // another node may coordinate by now, or will
-      const auto before = std::exchange(places_, places_of(config_));
+      const auto before = std::exchange(places_, places_to_ask(config_));
       if (auto answer = places_ != before ? ask_at_places(line, why) : std::nullopt) return *answer;
     } catch (const JobRefused& none) {
       why = none.what();

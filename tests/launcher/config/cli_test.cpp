@@ -26,6 +26,11 @@ Config parsed(const Arguments& words, const Environment& environment = {}, const
   return std::move(result.config);
 }
 
+AgentOptions options_of(const Config& config, HostInfo host, const Machine& machine = kMachine) {
+  host.places = places_of(config);
+  return agent_options(config, machine, {"/bin/p", {"p"}, false}, "run", host, round_policy(config));
+}
+
 }  // namespace
 
 TEST_CASE("dashes and underscores, blanks and equal signs mean the same", "[cli]") {
@@ -423,7 +428,7 @@ TEST_CASE("the store may take an eighth of the memory, unless told otherwise", "
   const auto bytes = [](const std::vector<std::string>& words, std::uint64_t memory) {
     Machine machine = kMachine;
     machine.memory_bytes = memory;
-    return agent_options(parsed(words), machine, {"p", {"p"}}, "id", {"host", "", {}, "", {}}).store_bytes_max;
+    return options_of(parsed(words), {"host", "", {}, "", {}}, machine).store_bytes_max;
   };
   CHECK(bytes({"p"}, 8ull << 30) == 1ull << 30);
   CHECK(bytes({"p"}, 0) == 0);  // unknown: no limit
@@ -503,7 +508,7 @@ TEST_CASE("option --make-token answers with a token", "[cli]") {
 TEST_CASE("workers do not inherit the token", "[cli]") {
   const Config config = parsed({"p"}, {{"DDPRUN_TOKEN", kToken}});
   const HostInfo host{"host", "", {{"DDPRUN_TOKEN", kToken}, {"HOME", "/home/me"}}, "", {}};
-  const AgentOptions options = agent_options(config, kMachine, {"/bin/p", {"p"}, false}, "run", host);
+  const AgentOptions options = options_of(config, host);
   CHECK(options.command.inherited == Environment{{"HOME", "/home/me"}});
   CHECK(std::holds_alternative<Token>(credentials(config)));
   CHECK(std::holds_alternative<NoCredentials>(credentials(parsed({"p"}))));
@@ -548,14 +553,14 @@ TEST_CASE("any words whatever are read or answered, never a crash or a wait with
 TEST_CASE("a static endpoint names master address and port, unless they are named or the job is standalone",
           "[config]") {
   const Config fixed = parsed({"--rdzv-endpoint=node7:29500", "p"});
-  CHECK(master_host(fixed) == "node7");
-  CHECK(master_port(fixed) == 29500);
-  CHECK(master_port(parsed({"--rdzv-endpoint=node7", "--master-port=3", "p"})) == 3);
-  CHECK(master_host(parsed({"--rdzv-endpoint=node7:1", "--standalone", "p"})).empty());
-  CHECK(master_host(parsed({"--rdzv-endpoint=node7:1", "--rdzv-backend=c10d", "p"})).empty());
-  CHECK(master_port(parsed({"--rdzv-endpoint=node7:1", "--rdzv-backend=c10d", "p"})) == 0);
-  CHECK(master_host(parsed({"--local-addr=10.0.0.4", "p"})) == "10.0.0.4");
-  CHECK(master_host(parsed({"--local-addr=10.0.0.4", "--master-addr=h", "p"})) == "h");
+  CHECK(places_of(fixed).master_host == "node7");
+  CHECK(places_of(fixed).master_port == 29500);
+  CHECK(places_of(parsed({"--rdzv-endpoint=node7", "--master-port=3", "p"})).master_port == 3);
+  CHECK(places_of(parsed({"--rdzv-endpoint=node7:1", "--standalone", "p"})).master_host.empty());
+  CHECK(places_of(parsed({"--rdzv-endpoint=node7:1", "--rdzv-backend=c10d", "p"})).master_host.empty());
+  CHECK(places_of(parsed({"--rdzv-endpoint=node7:1", "--rdzv-backend=c10d", "p"})).master_port == 0);
+  CHECK(places_of(parsed({"--local-addr=10.0.0.4", "p"})).master_host == "10.0.0.4");
+  CHECK(places_of(parsed({"--local-addr=10.0.0.4", "--master-addr=h", "p"})).master_host == "h");
   CHECK(problems(fixed, kMachine).empty());
 }
 
@@ -563,8 +568,8 @@ TEST_CASE("an elastic job without an endpoint meets on this machine, a job of so
   for (const char* nodes : {"1:2", "2:4"}) {
     const Config config = parsed({"--rdzv-backend=c10d", std::string("--nnodes=") + nodes, "p"});
     CHECK(problems(config, kMachine).empty());
-    CHECK(meeting_place(config).host == "localhost");
-    CHECK(meeting_place(config).port == 29400);
+    CHECK(places_of(config).meeting.front().host == "localhost");
+    CHECK(places_of(config).meeting.front().port == 29400);
   }
   CHECK(problems(parsed({"--rdzv-backend=c10d", "--nnodes=2", "p"}), kMachine).size() == 1);
 }
@@ -599,7 +604,7 @@ TEST_CASE("option --watch takes a mode behind '=' and no other word, and puts it
           "[cli]") {
   const auto watched = [](const Words& words, const Environment& environment = {}) {
     const HostInfo host{"host", "", environment, "/share/python", {}};
-    return agent_options(parsed(words), kMachine, {"/bin/p", {"p"}, false}, "run", host).command.inherited;
+    return options_of(parsed(words), host).command.inherited;
   };
   CHECK(parsed({"--watch", "train.py"}).program == Words{"train.py"});
   CHECK(parsed({"--watch", "train.py"}).watch == WatchMode::act);
@@ -614,7 +619,7 @@ TEST_CASE("option --watch takes a mode behind '=' and no other word, and puts it
   CHECK(inner.at("PYTHONPATH") == "/mine:/share/python");
   CHECK_FALSE(inner.contains("DDPRUN_WATCH"));
   const HostInfo alone{"host", "", {}, "", {}};
-  CHECK_THROWS_WITH(agent_options(parsed({"--watch", "x.py"}), kMachine, {"/bin/p", {"p"}, false}, "run", alone),
+  CHECK_THROWS_WITH(options_of(parsed({"--watch", "x.py"}), alone),
                     Contains("share/ddprun/python is not beside this ddprun"));
   const auto problem = [](const Words& argv) {
     return listed(warnings(parsed({"--watch", "x"}), {"/bin/" + argv[0], argv}, {}), "and");

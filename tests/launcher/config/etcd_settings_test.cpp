@@ -30,7 +30,9 @@ EtcdAccess access_of(const Words& more) {
 }
 
 AgentOptions options_of(const Config& config) {
-  return agent_options(config, kEtcdMachine, {"/bin/p", {"p"}, false}, config.rdzv_id, {"host", "", {}, "", {}});
+  HostInfo host{"host", "", {}, "", {}};
+  host.places = places_of(config);
+  return agent_options(config, kEtcdMachine, {"/bin/p", {"p"}, false}, config.rdzv_id, host, round_policy(config));
 }
 
 }  // namespace
@@ -125,7 +127,11 @@ TEST_CASE("with etcd nodes have no place, and their ranks are a preference", "[e
 }
 
 TEST_CASE("a job of several nodes at etcd is open to who reaches them, wherever etcd is", "[etcd]") {
-  const auto warned = [](const Config& config) { return listed(warnings(config, {"/bin/p", {"p"}}, {}), "and"); };
+  const auto warned = [](const Config& config) {
+    HostInfo host;
+    host.places = places_of(config);
+    return listed(warnings(config, {"/bin/p", {"p"}}, host), "and");
+  };
   const Words here{"--rdzv-endpoint=127.0.0.1:1,e2"};
   CHECK_THAT(warned(etcd_line(here).config), Contains("anyone who can reach its nodes can join"));
   CHECK_THAT(warned(etcd_line({"--rdzv-endpoint=127.0.0.1"}).config), Contains("its nodes"));
