@@ -229,7 +229,9 @@ bool has_secrets(const Config& config) {
 bool several_nodes(const Config& config) { return config.nnodes.most > 1 && !config.standalone; }
 
 Places places_of(const Config& config) {
-  Places out{several_nodes(config), {meeting_place(config)}, master_host(config), master_port(config)};
+  Places out{several_nodes(config), {}, master_host(config), master_port(config)};
+  if (!out.several_nodes) return out;
+  out.meeting.push_back(meeting_place(config));
   for (const Endpoint& other : config.further_endpoints)
     out.meeting.push_back({other.host, other.port.value_or(kElasticPort)});
   return out;

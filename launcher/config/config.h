@@ -222,6 +222,7 @@ struct MeetingPlace {
 struct Places {
   bool several_nodes = false;
   // A static job's --master-addr and --master-port, an elastic one's --rdzv-endpoint, which may name several.
+  // Not of a job of one node.
   std::vector<MeetingPlace> meeting = {};
   // The workers' MASTER_ADDR, and the store's port (0: a free one): from --master-addr and --master-port, else a static
   // --rdzv-endpoint, else --local-addr. Empty: no address given. --standalone ignores endpoints.
