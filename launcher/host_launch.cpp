@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "launcher/config/exit_codes.h"
-#include "launcher/config/help.h"
 #include "launcher/config/inputs.h"
 #include "launcher/config/machine.h"
 #include "launcher/config/options.h"
@@ -16,6 +15,7 @@
 #include "launcher/ssh/host_node.h"
 #include "launcher/ssh/ssh_command.h"
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/version.h"
 
 namespace ddprun::launcher {
 namespace {

@@ -32,6 +32,7 @@
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/base/version.h"
 #include "rendezvous/peer/token.h"
 
 namespace ddprun::launcher {
@@ -65,6 +66,7 @@ Plan plan_of(const Config& config, const Machine& machine) {
 
 agent::JobEnd run(const Start& start, int keeper_fd) {
   Inputs inputs = process_inputs();
+  inputs.commit = kCommit;
   wipe_token_variable();
   CommandLine line = read_command_line(start.words, inputs);
   if (const auto token = inputs.environment.find(rendezvous::kTokenVariable); token != inputs.environment.end())

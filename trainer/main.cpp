@@ -12,6 +12,7 @@
 #include "ddprun/deterministic.h"
 #include "ddprun/freed_memory.h"
 #include "ddprun/prefork.h"
+#include "rendezvous/base/version.h"
 #include "trainer/config/command_line.h"
 #include "trainer/machine/device_choice.h"
 #include "trainer/program/error_report.h"
@@ -61,7 +62,7 @@ int main(std::vector<std::string> arguments) {
   if (!arguments.empty() && arguments.front() == "write") return write_main({arguments.begin() + 1, arguments.end()});
   if (!arguments.empty() && arguments.front() == "shards") return shards_main({arguments.begin() + 1, arguments.end()});
   if (!arguments.empty() && arguments.front() == "tour") return tour_main({arguments.begin() + 1, arguments.end()});
-  const CommandLine config = read_command_line(std::move(arguments), read_text, process_environment());
+  const CommandLine config = read_command_line(std::move(arguments), read_text, process_environment(), kCommit);
   if (config.early_exit) return exit_early(*config.early_exit);
   const Environment environment = with_given_rank(process_environment(), config.options.group);
   auto [env, problems] = read_rank_env(environment, config.options.group.init_method == "env://");

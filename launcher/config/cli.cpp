@@ -14,6 +14,7 @@
 #include "launcher/settings/paths.h"
 #include "launcher/settings/yaml.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/base/version.h"
 #include "rendezvous/peer/token.h"
 
 namespace ddprun::launcher {
@@ -61,7 +62,7 @@ void answer(const std::vector<Setting>& settings, const Inputs& inputs, CommandL
   if (const Setting* help = in_force(settings, "help"))
     answer_help(help->text, line);
   else if (in_force(settings, "version"))
-    line.answer = version_text();
+    line.answer = version_line("ddprun", inputs.commit);
   else if (in_force(settings, "make-token") && inputs.make_token)
     line.answer = inputs.make_token() + "\n";
   else if (const Setting* shell = in_force(settings, "print-completion"))

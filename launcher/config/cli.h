@@ -31,6 +31,7 @@ struct Inputs {
   std::function<std::string()> make_token = {};
   std::function<std::string()> host_name = {};
   std::optional<NodeQuestions> node = {};  // scheduler/scheduler.h
+  const char* commit = "unknown";          // of this program, for --version
 };
 
 struct CommandLine {

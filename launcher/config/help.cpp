@@ -53,7 +53,4 @@ std::string no_help(const std::string& name) {
          " ddprun --help lists the groups.";
 }
 
-const char* version() { return DDPRUN_VERSION; }
-std::string version_text() { return std::string("ddprun ") + version() + "\n"; }
-
 }  // namespace ddprun::launcher

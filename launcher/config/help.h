@@ -1,4 +1,4 @@
-// --help and --version. Pure.
+// --help. Pure.
 #pragma once
 #include <string>
 
@@ -9,8 +9,5 @@ namespace ddprun::launcher {
 std::string help_text(const std::string& name = "");
 // Says so.
 std::string no_help(const std::string& name);
-
-const char* version();
-std::string version_text();
 
 }  // namespace ddprun::launcher

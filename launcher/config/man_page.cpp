@@ -1,8 +1,8 @@
 #include "launcher/config/man_page.h"
 
-#include "launcher/config/help.h"
 #include "launcher/config/options.h"
 #include "launcher/settings/help.h"
+#include "rendezvous/base/version.h"
 
 namespace ddprun::launcher {
 namespace {

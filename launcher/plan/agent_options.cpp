@@ -11,6 +11,7 @@
 #include "launcher/scheduler/scheduler.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/base/version.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -202,7 +203,7 @@ agent::Meeting meeting(const Config& config, const Program& program, const std::
   out.control_port = static_cast<std::uint16_t>(config.control_port);
   out.run_id = run_id;
   out.name = host.name;
-  out.fingerprint = {rendezvous::kControlProtocol, DDPRUN_VERSION, text_of(config.nnodes),
+  out.fingerprint = {rendezvous::kControlProtocol, rendezvous::kControlProtocolSince, text_of(config.nnodes),
                      std::filesystem::path(program.path).filename().string()};
   out.credentials = credentials(config);
   return out;
@@ -311,7 +312,7 @@ agent::AgentOptions agent_options(const Config& config, const Machine& machine, 
   options.hang_limits = config.hang_limits;
   options.allow_chaos = config.allow_chaos;
   options.watch_stragglers = config.stragglers != rendezvous::StragglerPolicy::off;
-  options.version = DDPRUN_VERSION;
+  options.version = version();
   const Endpoint any_port{kLoopback, 0};
   if (const Endpoint& place = config.metrics_place.value_or(any_port); config.metrics_place || config.page)
     options.metrics = agent::MetricsOptions{place.host,           static_cast<std::uint16_t>(*place.port),

@@ -1,10 +1,10 @@
 #include "launcher/print/print_config.h"
 
-#include "launcher/config/help.h"
 #include "launcher/config/metrics_file.h"
 #include "launcher/config/options.h"
 #include "launcher/config/rules_file.h"
 #include "launcher/settings/config_file.h"
+#include "rendezvous/base/version.h"
 
 namespace ddprun::launcher {
 namespace {

@@ -35,8 +35,8 @@ inline std::set<std::string> files_below(const fs::path& folder) {
 inline Ended configure(const TempFolder& folder, const std::string& prefix, const std::string& components) {
   folder.write("main.cpp", "#include \"ddprun/worker_channel.h\"\nint main() {}\n");
   folder.write("CMakeLists.txt",
-               "cmake_minimum_required(VERSION 3.24)\nproject(p LANGUAGES CXX)\nfind_package(ddprun 0.1 REQUIRED " +
-                   components +
+               "cmake_minimum_required(VERSION 3.24)\nproject(p LANGUAGES CXX)\nfind_package(ddprun " +
+                   project_version() + " REQUIRED " + components +
                    ")\nmessage(STATUS \"launcher: ${ddprun_EXECUTABLE}\")\nadd_executable(p main.cpp)\n"
                    "target_link_libraries(p ddprun::channel)\n");
   return run({"cmake", "-S", folder.path(), "-B", folder / "build", "-DCMAKE_PREFIX_PATH=" + prefix}, 60s);

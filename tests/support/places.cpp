@@ -17,4 +17,9 @@ const std::string& venv_python() {
   return path;
 }
 
+const std::string& project_version() {
+  static const std::string version = DDPRUN_VERSION;
+  return version;
+}
+
 }  // namespace ddprun::test

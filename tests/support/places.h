@@ -9,5 +9,7 @@ namespace ddprun::test {
 const std::string& source_folder();
 const std::string& programs_folder();
 const std::string& venv_python();
+// As CMakeLists.txt has it.
+const std::string& project_version();
 
 }  // namespace ddprun::test

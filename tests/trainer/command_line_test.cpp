@@ -337,7 +337,9 @@ TEST_CASE("option --version of train answers, also beside a mistake", "[command_
   const auto version = read({"--version", "--rabbit"}).early_exit;
   REQUIRE(version);
   CHECK(version->code == 0);
-  CHECK_THAT(version->text, StartsWith("train ") && EndsWith(".0\n"));
+  CHECK(version->text == "train " + project_version() + " (commit unknown)\n");
+  CHECK(read_command_line({"--version"}, {}, {}, "abc1234").early_exit->text ==
+        "train " + project_version() + " (commit abc1234)\n");
   CHECK(read({"-V"}).early_exit->text == version->text);
 }
 

@@ -10,6 +10,7 @@
 #include "launcher/settings/paths.h"
 #include "launcher/settings/yaml.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/base/version.h"
 #include "trainer/config/snapshot_path.h"
 #include "trainer/models/model_names.h"
 #include "trainer/models/model_spec.h"
@@ -61,10 +62,10 @@ std::string help_text() {
 }
 
 // --help, --version, --print-completion: what to print instead of training.
-std::optional<EarlyExit> answer_to(const std::vector<Setting>& given) {
+std::optional<EarlyExit> answer_to(const std::vector<Setting>& given, const std::string& commit) {
   const settings::Table& table = setting_table();
   if (in_force(given, option(table, "help"))) return EarlyExit{0, help_text()};
-  if (in_force(given, option(table, "version"))) return EarlyExit{0, std::string("train ") + DDPRUN_VERSION + "\n"};
+  if (in_force(given, option(table, "version"))) return EarlyExit{0, version_line("train", commit)};
   const Setting* shell = in_force(given, option(table, "print-completion"));
   const std::string script = shell ? settings::completion(table, shell->text) : "";
   return script.empty() ? std::nullopt : std::optional(EarlyExit{0, script});
@@ -256,13 +257,13 @@ void find_problems_of_graph(const Options& o, std::vector<std::string>& problems
 }  // namespace
 
 CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile& read,
-                              const std::map<std::string, std::string>& environment) {
+                              const std::map<std::string, std::string>& environment, const std::string& commit) {
   CommandLine result;
   const settings::Table& table = setting_table();
   if ((result.early_exit = answer_to_wrong_verb(arguments))) return result;
   const std::vector<std::string> overrides = settings::take_overrides(table, arguments);
   settings::ParseResult typed = settings::parse_arguments(table, std::move(arguments));
-  if ((result.early_exit = answer_to(typed.settings))) return result;
+  if ((result.early_exit = answer_to(typed.settings, commit))) return result;
   settings::expand_sets(table, typed);
   settings::add_overrides(table, overrides, typed);
   settings::resolve_other_names(table, typed.settings);

@@ -27,9 +27,10 @@ struct CommandLine {
 using ReadFile = std::function<std::string(const std::string& path)>;
 
 // `arguments` are those after the program's name. Pure, except that `read_file` reads --config. `environment` has the
-// variables that paths may name (launcher/settings/paths.h).
+// variables that paths may name (launcher/settings/paths.h). `commit` is what --version names.
 CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile& read_file,
-                              const std::map<std::string, std::string>& environment = {});
+                              const std::map<std::string, std::string>& environment = {},
+                              const std::string& commit = "unknown");
 
 // Fills in defaults that depend on other options (the model's data, the data's model, an optimizer's learning rate) and
 // returns contradictions as sentences.

@@ -32,7 +32,7 @@ def _version():
     except PackageNotFoundError:  # not from a wheel, but beside its program
         import subprocess
         from ddprun._program import find_program
-        return subprocess.check_output([find_program(), "--version"], text=True).split()[-1]
+        return subprocess.check_output([find_program(), "--version"], text=True).split()[1]
 
 
 def load_ipython_extension(shell):

@@ -50,10 +50,12 @@ std::string difference(const Fingerprint& coordinators, const Fingerprint& newco
                          const char* remedy = "start every node with the same one") {
     return std::string(what) + " is " + theirs + " here and " + ours + " in the job; " + remedy;
   };
+  const auto with_version = [](const Fingerprint& one) {
+    return std::to_string(one.protocol) + " (of version " + one.version + ")";
+  };
   const char* one_version = "install one version on all nodes";
   if (coordinators.protocol != newcomers.protocol)
-    return differ("ddprun's control protocol", std::to_string(newcomers.protocol) + " (" + newcomers.version + ")",
-                  std::to_string(coordinators.protocol) + " (" + coordinators.version + ")", one_version);
+    return differ("ddprun's control protocol", with_version(newcomers), with_version(coordinators), one_version);
   if (coordinators.version != newcomers.version)
     return differ("ddprun's version", newcomers.version, coordinators.version, one_version);
   if (coordinators.nodes != newcomers.nodes) return differ("--nnodes", newcomers.nodes, coordinators.nodes);

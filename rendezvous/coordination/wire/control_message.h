@@ -16,12 +16,16 @@
 
 namespace ddprun::rendezvous {
 
+// Raised with whatever nodes of one job say to each other, snapshots' copies and the store's proxies included.
 constexpr int kControlProtocol = 13;
+// The first version of ddprun that speaks it. What nodes compare is this, and not their own versions: those with one
+// protocol are nodes of one job. Changed with the protocol alone.
+constexpr const char* kControlProtocolSince = "0.1.0";
 
 // What all agents of one job have in common. Its run id is in the greeting already.
 struct Fingerprint {
   int protocol = kControlProtocol;
-  std::string version;  // of ddprun
+  std::string version;  // kControlProtocolSince
   std::string nodes;    // "2:4"
   std::string program;  // its file name
 

@@ -366,7 +366,8 @@ TEST_CASE("option -v shows what is not the default, and where it came from", "[c
     return out;
   };
   const std::string program = "program = [\"p\"] # command line\n";
-  CHECK(print_changed_config(parsed({"-v", "p"})).starts_with("# ddprun 0.1.0: all values are the defaults.\nprogram"));
+  CHECK(print_changed_config(parsed({"-v", "p"}))
+            .starts_with("# ddprun " + project_version() + ": all values are the defaults.\nprogram"));
   CHECK(shown({"-v", "p"}) == program);
   CHECK(shown({"-v", "--nproc-per-node=4", "p"}, {{"PET_MAX_RESTARTS", "7"}, {"PET_ROLE", "default"}}) ==
         "nproc-per-node = 4 # --nproc-per-node\nmax-restarts = 7 # PET_MAX_RESTARTS\n" + program);
@@ -377,7 +378,11 @@ TEST_CASE("option -v shows what is not the default, and where it came from", "[c
 }
 
 TEST_CASE("option --help and --version answer, also beside mistakes and without a program", "[cli]") {
-  CHECK(command_line({"--version"}).answer == "ddprun 0.1.0\n");
+  CHECK(command_line({"--version"}).answer == "ddprun " + project_version() + " (commit unknown)\n");
+  Inputs inputs;
+  inputs.commit = "abc1234-dirty";
+  CHECK(read_command_line({"-V", "--bogus"}, inputs).answer ==
+        "ddprun " + project_version() + " (commit abc1234-dirty)\n");
   CHECK(command_line({"--help"}).answer.starts_with("usage: ddprun"));
   CHECK(command_line({"--tee=9", "--bogus", "-h"}).answer.starts_with("usage: ddprun"));
   CHECK(command_line({"--help", "logs"}).answer.starts_with("logs: "));
@@ -572,6 +577,18 @@ TEST_CASE("an elastic job without an endpoint meets on this machine, a job of so
     CHECK(places_of(config).meeting.front().port == 29400);
   }
   CHECK(problems(parsed({"--rdzv-backend=c10d", "--nnodes=2", "p"}), kMachine).size() == 1);
+}
+
+// Of another protocol is the first version that has it.
+TEST_CASE("a node is one of a job with nodes of 0.1.0, whose control protocol it speaks", "[config]") {
+  const Config config = parsed({"--nnodes=2", "--node-rank=1", "--master-addr=h", "p"});
+  const AgentOptions options =
+      job_options(config, kMachine, {"/bin/p", {"p"}, false}, "run", {"host", "", {}, "", {}, {Locality::remote}});
+  REQUIRE(options.meeting);
+  const Fingerprint of_0_1_0{13, "0.1.0", "2", "p"};
+  CHECK(difference(of_0_1_0, options.meeting->fingerprint) == "");
+  CHECK(difference(options.meeting->fingerprint, of_0_1_0) == "");
+  CHECK(options.version == project_version());
 }
 
 TEST_CASE("a standalone job of several nodes is a contradiction, unless a weaker source asks for the nodes",

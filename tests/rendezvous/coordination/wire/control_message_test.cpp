@@ -299,7 +299,8 @@ TEST_CASE("agents that cannot belong to one job are told the difference, both va
   CHECK(difference(ours, {1, "1.1", "2:4", "train"}) ==
         "ddprun's version is 1.1 here and 1.0 in the job; install one version on all nodes");
   CHECK(difference(ours, {2, "2.0", "2:4", "train"}) ==
-        "ddprun's control protocol is 2 (2.0) here and 1 (1.0) in the job; install one version on all nodes");
+        "ddprun's control protocol is 2 (of version 2.0) here and 1 (of version 1.0) in the job; install one version "
+        "on all nodes");
 }
 
 TEST_CASE("frames come out whole, however their bytes are cut", "[control]") {
