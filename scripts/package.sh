@@ -7,7 +7,7 @@ usage() {
   cat <<'END'
 usage: scripts/package.sh wheel|release|deb|sbom|gpu-kit
                           [--target PROCESSOR] [--native] [--without-train]
-                          [--torch VERSION] [--output DIR]
+                          [--dry-run] [--draft] [--torch VERSION] [--output DIR]
 
 Installs what is missing (scripts/setup.sh), builds, and says what it has
 written.
@@ -15,8 +15,10 @@ written.
   wheel     the launcher with its Python side, for any Python on any Linux with
             glibc 2.28 or newer (where PyTorch's wheels run); no LibTorch is
             needed. The first one takes some minutes
-  release   such wheels for x86_64 and aarch64, their sources (sdist) and
-            SHA256SUMS, for twine to upload
+  release   all files of a release, of a commit whose tag is its version: such
+            wheels for x86_64 and aarch64, their sources (sdist), the Debian
+            packages, an archive of all sources, of each package what is linked
+            in, the notes from CHANGELOG.md, and SHA256SUMS. Publishes nothing
   deb       ddprun, and ddprun-train: train, the library and its headers, for
             the LibTorch of scripts/setup.sh
   sbom      what is linked into the wheel, as CycloneDX; the packages contain
@@ -28,6 +30,10 @@ written.
   --native  one wheel, by this machine's compiler, for its glibc or a newer one;
             what the project's build has compiled is not compiled again
   --without-train   of the Debian packages only ddprun, which needs no LibTorch
+  --dry-run   says which files a release would have, and why the commit may not
+            be released (exit code 1)
+  --draft   makes the files of a release also of a commit that may not be
+            released, and says why it may not
   --torch VERSION   for which LibTorch the kit's programs are, as for
                     scripts/setup.sh
   --output DIR      where to (default build/packages)
@@ -42,7 +48,7 @@ fail() {
 }
 
 output=build/packages what='' trainer=ON torch='' target=''
-native=false
+native=false dry=false draft=false
 while [ $# -gt 0 ]; do
   option=$1
   shift
@@ -52,6 +58,8 @@ while [ $# -gt 0 ]; do
     --target) target=${1:-} && shift ;;
     --native) native=true ;;
     --without-train) trainer=OFF ;;
+    --dry-run) dry=true ;;
+    --draft) draft=true ;;
     --torch=*) torch=${option#*=} ;;
     --torch) torch=${1:-} && shift ;;
     --output=*) output=${option#*=} ;;
@@ -69,14 +77,62 @@ case $what,$native,${target:=$here} in
   wheel,false,* | sbom,false,*) fail "there is a wheel for x86_64 and one for aarch64, and none for $target: pass --target, or --native" ;;
 esac
 
+if { $dry || $draft; } && [ "$what" != release ]; then fail "--dry-run and --draft are of a release, and this is $what"; fi
+
+# The name of a wheel of this project, by its tag.
+wheel_of() { echo "ddprun-$version-py3-none-$1.whl"; }
+
+native_tag() {
+  local glibc
+  glibc=$(getconf GNU_LIBC_VERSION)
+  echo "manylinux_$(tr . _ <<<"${glibc#* }")_$here"
+}
+
+packages_of_release() {
+  local architecture processor
+  if $native; then
+    wheel_of "$(native_tag)"
+  else
+    for processor in x86_64 aarch64; do wheel_of "manylinux_2_28_$processor"; done
+  fi
+  architecture=$(dpkg --print-architecture)
+  echo "ddprun_${version}_$architecture.deb"
+  if [ $trainer = ON ]; then echo "ddprun-train_${version}_$architecture.deb"; fi
+}
+
+files_of_release() {
+  local file
+  for file in $(packages_of_release); do printf '%s\n' "$file" "${file%.*}.cdx.json"; done
+  printf '%s\n' "ddprun-$version.tar.gz" "ddprun_${version}_source.tar.gz" "ddprun_${version}_notes.md" SHA256SUMS
+}
+
+# Says why this commit may not be released.
+may_release() {
+  local reasons
+  if reasons=$(scripts/packages/release.py check 2>&1); then return 0; fi
+  sed 's/^/package.sh: no release: /' <<<"$reasons" >&2
+  return 1
+}
+
+if [ "$what" = release ]; then
+  command -v dpkg >/dev/null || fail "the Debian packages of a release are made on Debian, and this machine has no dpkg"
+  version=$(scripts/packages/release.py version)
+  if $dry; then
+    files_of_release | sed "s|^|$output/|"
+    may_release || $draft && exit
+    exit 1
+  fi
+  may_release || $draft || fail "--draft makes its files all the same"
+fi
+
 venv=.venv${torch:+-$torch} wheel='' stage=''
 case $what in
   gpu-kit) scripts/setup.sh ${torch:+--torch "$torch"} ;;
   wheel | sbom) scripts/setup.sh --wheel $($native || echo --zig) ;;
-  release) scripts/setup.sh --release $($native || echo --zig) ;;
+  release) scripts/setup.sh --release --package $($native || echo --zig) ;;
   deb) scripts/setup.sh --package ;;
 esac
-if [ "$what" = deb ] && [ $trainer = ON ]; then scripts/setup.sh; fi  # LibTorch
+case $what,$trainer in deb,ON | release,ON) scripts/setup.sh ;; esac  # LibTorch
 
 mkdir -p build "$output"
 output=$(realpath "$output")
@@ -105,6 +161,7 @@ stage_sources() {
     while IFS= read -r -d '' file; do if [ -e "$file" ]; then printf '%s\0' "$file"; fi; done |
     tar --null --files-from=- --create | tar -C "$stage" --extract
   mv "$stage"/launcher/python/{pyproject.toml,README.md} "$stage/"
+  cmake -DSOURCE="$PWD" -DOUTPUT="$stage/cmake/commit.txt" -P cmake/FindCommit.cmake
 }
 
 # build_wheel TAG CMAKE-ARGUMENT...
@@ -122,10 +179,9 @@ build_wheel() {
 }
 
 build_native_wheel() {
-  local glibc map_flags="-Wl,-Map=%"  # a map of each linked file tells which members of static libraries are in it
-  glibc=$(getconf GNU_LIBC_VERSION)
+  local map_flags="-Wl,-Map=%"  # a map of each linked file tells which members of static libraries are in it
   stage=build/wheel
-  build_wheel "manylinux_$(tr . _ <<<"${glibc#* }")_$here" "-DCMAKE_EXE_LINKER_FLAGS=$map_flags" "-DCMAKE_MODULE_LINKER_FLAGS=$map_flags"
+  build_wheel "$(native_tag)" "-DCMAKE_EXE_LINKER_FLAGS=$map_flags" "-DCMAKE_MODULE_LINKER_FLAGS=$map_flags"
 }
 
 # build_portable_wheel PROCESSOR. A ddprun of this processor writes the manual page for another one.
@@ -154,7 +210,7 @@ hand_over() {
 }
 
 build_release() {
-  local processor
+  local processor file
   mkdir "$work/release"
   if $native; then
     build_native_wheel
@@ -166,8 +222,13 @@ build_release() {
     done
   fi
   quietly env -C "$stage" "$PWD/.venv-package/bin/python" -c "import scikit_build_core.build, sys; scikit_build_core.build.build_sdist(sys.argv[1])" "$work/release"
-  (cd "$work/release" && sha256sum -- *.whl *.tar.gz >SHA256SUMS)
   quietly .venv-package/bin/twine check --strict "$work"/release/*.whl "$work"/release/*.tar.gz
+  quietly scripts/packages/debian.sh "$work/release" $trainer
+  for file in "$work"/release/*.whl "$work"/release/*.deb; do scripts/packages/release.py sbom "$file" >"${file%.*}.cdx.json"; done
+  git archive --prefix="ddprun-$version/" HEAD | gzip -9n >"$work/release/ddprun_${version}_source.tar.gz"
+  scripts/packages/release.py notes >"$work/release/ddprun_${version}_notes.md"
+  (cd "$work/release" && sha256sum -- * >"$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)
+  diff <(files_of_release | LC_ALL=C sort) <(cd "$work/release" && printf '%s\n' * | LC_ALL=C sort) >&2 || fail "these files are not those that --dry-run names"
   hand_over "$work"/release/*
 }
 

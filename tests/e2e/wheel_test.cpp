@@ -110,15 +110,14 @@ TEST_CASE(
 TEST_CASE("the wheels of a release need glibc 2.28, are equal when built again, and this machine's runs jobs") {
   if (skipped_if(!soaking(), "only with DDPRUN_SOAK=1")) return;  // compiles the launcher twice, and OpenSSL
   const TempFolder folder;
-  const std::vector<fs::path> release = packages("release", folder / "release");
-  REQUIRE(release.size() == 4);
-  CHECK(release[0].filename() == "SHA256SUMS");
+  // Not only of a tagged commit, and without what the trainer's compilation would take.
+  packages("release", folder / "release", {"--draft", "--without-train"});
   const std::string name = "ddprun-" + project_version() + "-py3-none-manylinux_2_28_",
                     processor = run({"uname", "-m"}, kLimit).out;
-  CHECK(release[1].filename() == name + "aarch64.whl");
-  CHECK(release[2].filename() == name + "x86_64.whl");
-  for (const fs::path& wheel : {release[1], release[2]}) {
+  for (const char* target : {"x86_64", "aarch64"}) {
+    const fs::path wheel = folder / "release" / (name + target + ".whl");
     INFO(wheel);
+    REQUIRE(fs::exists(wheel));
     CHECK(fs::file_size(wheel) <= kWheelBytesMax);
     const fs::path files = folder / wheel.stem().string();
     REQUIRE(run({"python3", "-m", "zipfile", "-e", wheel, files}, 60s) == exited(0));
@@ -154,16 +153,47 @@ TEST_CASE("this machine's wheel runs jobs in a Debian 11, and the other processo
   CHECK(has(checked.out, "skipped, as qemu's user mode lacks it: ") != native);
 }
 
-TEST_CASE("a release is the wheel, its sources that build, and their sums, and a second wheel is equal") {
+namespace {
+
+std::string commit_of_sources() {
+  return run({"git", "-C", source_folder(), "rev-parse", "HEAD"}, kLimit).out.substr(0, 7);
+}
+
+// What is built from the archive of all files has the commit in --version, too.
+void check_source_archive(const fs::path& archive, const fs::path& folder) {
+  fs::create_directory(folder);
+  REQUIRE(run({"tar", "-C", folder, "-xzf", archive}, kLimit) == exited(0));
+  const std::string sources = folder / ("ddprun-" + project_version());
+  for (const char* file : {"/CHANGELOG.md", "/scripts/package.sh", "/tests/e2e/wheel_test.cpp"})
+    CHECK(fs::exists(sources + file));
+  REQUIRE(run({"cmake", "-DSOURCE=" + sources, "-DOUTPUT=" + (folder / "commit").string(), "-P",
+               sources + "/cmake/FindCommit.cmake"},
+              kLimit) == exited(0));
+  CHECK(read_file(folder / "commit") == commit_of_sources() + "\n");
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a release is the packages, sources that build, what is linked in, notes and sums, and a second wheel is equal") {
   const TempFolder folder;
-  const std::vector<fs::path> release = packages("release", folder / "release", {"--native"}),
+  const std::vector<std::string> which{"--native", "--without-train"};
+  const std::vector<fs::path> release = packages("release", folder / "release", joined({which, {"--draft"}})),
                               second = packages("wheel", folder / "second", {"--native"});
-  REQUIRE(release.size() == 3);  // twine has looked at them
-  const fs::path &sums = release[0], &wheel = release[1], &sources = release[2];
+  REQUIRE(release.size() == 8);  // twine and lintian have looked at them, and the script at their names
+  const fs::path &sums = release[0], &sbom = release[1], &wheel = release[2], &sources = release[3];
   CHECK(wheel.filename() == second.at(0).filename());
   CHECK(read_file(wheel) == read_file(second.at(0)));
-  CHECK(sources.filename() == "ddprun-" + project_version() + ".tar.gz");
+  CHECK(sbom.extension() == ".json");
+  CHECK(has(read_file(sbom), "\"name\": \"asio\""));
+  CHECK(sources.filename().string() == "ddprun-" + project_version() + ".tar.gz");
   CHECK(run({"sha256sum", "--check", "--strict", sums}, kLimit, {.cwd = folder / "release"}) == exited(0));
+  CHECK(lines_of(read_file(sums)).size() == release.size() - 1);
+  const std::string name = folder / "release" / ("ddprun_" + project_version());
+  CHECK(read_file(name + "_notes.md").starts_with("# ddprun " + project_version() + "\n"));
+  check_source_archive(name + "_source.tar.gz", folder / "archive");
+  CHECK(run({"tar", "-xzOf", sources, "ddprun-" + project_version() + "/cmake/commit.txt"}, kLimit)
+            .out.starts_with(commit_of_sources()));
 
   const std::string python = source_folder() + "/.venv-package/bin/python";
   const std::string list =
