@@ -1,4 +1,4 @@
-// The links of README, ARCHITECTURE and docs/: each leads to a file of the repository, and to a heading of it.
+// The links of docs/ and of the pages at the top: each leads to a file of the repository, and to a heading of it.
 #include <cctype>
 #include <regex>
 
@@ -25,6 +25,9 @@ std::set<std::string> anchors_in(const std::string& page) {
   return out;
 }
 
+// Where hosts of repositories look for them. README and ARCHITECTURE have their own beginnings.
+constexpr const char* kTopPages[] = {"CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"};
+
 std::string broken_links(const fs::path& page) {
   static const std::regex kLink("\\]\\(([^)\\s]+)\\)"), kElsewhere("^[a-z]+:.*");
   const std::string text = read_file(page);
@@ -45,6 +48,7 @@ std::string broken_links(const fs::path& page) {
 TEST_CASE("every link of the pages leads to a file and a heading", "[links]") {
   const fs::path source = source_folder();
   std::string broken = broken_links(source / "README.md") + broken_links(source / "ARCHITECTURE.md");
+  for (const char* name : kTopPages) broken += broken_links(source / name);
   for (const auto& entry : fs::recursive_directory_iterator(source / "docs"))
     if (entry.path().extension() == ".md") broken += broken_links(entry.path());
   CHECK(broken == "");
@@ -63,12 +67,14 @@ TEST_CASE("docs/README.md names every page of docs/", "[links]") {
 
 TEST_CASE("each page says first for whom it is, and has 150 lines at most", "[links]") {
   const fs::path docs = fs::path(source_folder()) / "docs";
-  for (const auto& entry : fs::recursive_directory_iterator(docs)) {
-    const std::string name = fs::relative(entry.path(), docs).string();
-    if (entry.path().extension() != ".md" || name.starts_with("decisions/")) continue;
-    const std::string text = read_file(entry.path());
+  const auto check = [](const std::string& name, const std::string& text) {
     INFO(name);
     CHECK(text.find("\n\nFor ") == text.find("\n\n"));
     if (name != "figures/bench.md") CHECK(std::count(text.begin(), text.end(), '\n') <= 150);  // a table for each bench
+  };
+  for (const auto& entry : fs::recursive_directory_iterator(docs)) {
+    const std::string name = fs::relative(entry.path(), docs).string();
+    if (entry.path().extension() == ".md" && !name.starts_with("decisions/")) check(name, read_file(entry.path()));
   }
+  for (const char* name : kTopPages) check(name, read_file(docs.parent_path() / name));
 }
