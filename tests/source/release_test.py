@@ -20,6 +20,7 @@ VERSION = release.project_version()
 CHANGELOG = (SOURCE / "CHANGELOG.md").read_text()
 ENVIRONMENT = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "GIT_AUTHOR_NAME": "a",
                "GIT_AUTHOR_EMAIL": "a@localhost", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@localhost"}
+ENVIRONMENT.pop("PYTHONDONTWRITEBYTECODE", None)  # a release writes none without it
 
 
 class OneVersion(unittest.TestCase):
@@ -140,6 +141,14 @@ class DryRun(unittest.TestCase):
         self.refused(no_tag, no_day)  # the tag is on the commit before
         self.git("tag", "--force", f"v{VERSION}")
         self.refused(no_day)
+
+    @unittest.skipUnless(shutil.which("dpkg"), "skipped: releases are made on Debian")
+    def test_a_draft_goes_on_to_the_set_up_of_such_a_commit(self):
+        self.commit(tag=None)
+        ended = subprocess.run(["scripts/package.sh", "release", "--draft"], cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True)
+        self.assertTrue((self.folder / "set-up").exists(), ended.stderr)
+        self.assertEqual(ended.returncode, 9)
+        self.assertIn("the commit has no tag", ended.stderr)
 
     def test_the_changelog_has_to_say_something_of_it(self):
         nothing = [f"CHANGELOG.md says nothing of {VERSION}"]
