@@ -29,6 +29,10 @@ class OneVersion(unittest.TestCase):
             said = subprocess.run([BUILD / "bin" / name, "--version"], check=True, capture_output=True, text=True)
             self.assertRegex(said.stdout, rf"\A{name} {re.escape(VERSION)} \(commit ([0-9a-f]{{7}}(-dirty)?|unknown)\)\n\Z")
             self.assertEqual(said.stderr, "")
+        # Beside its program, as in a tree that no wheel has made; -S: without what is installed for this Python.
+        said = subprocess.run([sys.executable, "-S", "-B", "-c", "import ddprun; print(ddprun.__version__)"], check=True, capture_output=True,
+                              text=True, env={**os.environ, "PYTHONPATH": str(BUILD / "share/ddprun/python")})
+        self.assertEqual(said.stdout, VERSION + "\n")
         wheel = tomllib.loads((SOURCE / "launcher/python/pyproject.toml").read_text())["tool"]["scikit-build"]["metadata"]["version"]
         self.assertEqual(re.search(wheel["regex"], (SOURCE / wheel["input"]).read_text())["value"], VERSION)
         page = (SOURCE / "docs/packages.md").read_text()
