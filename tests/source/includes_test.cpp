@@ -109,7 +109,7 @@ trainer/loop: trainer/include/ddprun rendezvous/base rendezvous/channel trainer/
     trainer/ddp/collectives trainer/ddp/group trainer/ddp/snapshot trainer/machine trainer/metrics trainer/models
 trainer/program: trainer/include/ddprun rendezvous/base rendezvous/channel trainer/config trainer/data
     trainer/ddp/collectives trainer/ddp/group trainer/loop trainer/machine trainer/tour
-trainer: trainer/include/ddprun trainer/config trainer/machine trainer/program
+trainer: trainer/include/ddprun rendezvous/base trainer/config trainer/machine trainer/program
 )";
 
 // What can wait for a file server or a name server, and the folders of agent/ and rendezvous/ that may include it: they
