@@ -41,9 +41,9 @@ std::string read_or_throw(const std::string& file, std::size_t bytes_max, const 
 // They may be renewed at any time, so they are read for every push.
 OpenTls tls_to(const HttpUrl& url, const std::string& authority_file, FileThread& files) {
   if (!url.https) return {};
-  if (authority_file.empty()) return https_client(url.host, std::nullopt);
-  return https_client(url.host,
-                      NamedText{authority_file, read_or_throw(authority_file, kAuthorityMax, "the authority", files)});
+  if (authority_file.empty()) return https_client(url.host, {});
+  std::string text = read_or_throw(authority_file, kAuthorityMax, "the authority", files);
+  return https_client(url.host, {.authority = NamedText{authority_file, std::move(text)}});
 }
 
 HttpHeaders bearer(const std::string& token_file, FileThread& files) {

@@ -11,11 +11,12 @@
 namespace ddprun::agent {
 
 struct EtcdAccess {
-  std::vector<HttpUrl> members = {};                    // tried in turn; without a target
-  std::string prefix = "/ddprun";                       // of all keys; no '/' at its end
-  std::string user = {}, password = {};                 // empty: etcd asks for none
-  std::optional<NamedText> authority = {};              // who signed the members' certificates; empty: the system's
-  std::optional<NamedText> certificate = {}, key = {};  // this client's own; empty: none is shown
+  std::vector<HttpUrl> members = {};  // tried in turn; without a target
+  std::string prefix = "/ddprun";     // of all keys; no '/' at its end
+  std::string user = {};              // empty: etcd asks for none
+  // As they were at the start: their files may be renewed (etcd_credentials.h).
+  NamedText password = {};  // one line; without a name: from no file
+  ClientPem pem = {};
   // A round of which nobody has heard from any node for so long is taken for dead.
   Duration silent_round = std::chrono::seconds(120);
   // How long the record of a job that may start again is kept after its last write.

@@ -53,10 +53,12 @@ struct EtcdClient::Call {
   std::unique_ptr<HttpClient> http = {};
 };
 
-EtcdClient::EtcdClient(asio::io_context& io, std::shared_ptr<const EtcdAccess> access, std::string keys)
+EtcdClient::EtcdClient(asio::io_context& io, std::shared_ptr<const EtcdAccess> access, std::string keys,
+                       const EtcdCredentials::Say& say)
     : io_(io),
       access_(std::move(access)),
       keys_(std::move(keys)),
+      credentials_(*access_, say),
       names_(std::make_shared<rendezvous::Resolver>(io)),
       member_(first_of(access_->members.size())),
       try_limit_(kTryFirst),
@@ -88,10 +90,10 @@ void EtcdClient::begin(const CallPtr& call) {
 // An HttpClient calls its handlers while it lives, and its call with it.
 void EtcdClient::send(const CallPtr& call) {
   const bool logs_in = !access_->user.empty() && token_.empty() && !has_no_users_;
-  EtcdRequest request = logs_in ? log_in(access_->user, access_->password) : call->request;
+  EtcdRequest request = logs_in ? log_in(access_->user, credentials_.password()) : call->request;
   HttpPost post{.url = access_->members[call->member], .json = std::move(request.json), .keep = true};
   post.url.target = request.path;
-  if (post.url.https) post.tls = https_client(post.url.host, access_->authority, access_->certificate, access_->key);
+  if (post.url.https) post.tls = credentials_.tls_to(post.url.host);
   if (!logs_in && !token_.empty()) post.headers = {{"Authorization", token_}};
   const std::weak_ptr<Call> still = call;
   if (call->line && !logs_in) post.piece = [this, still](const std::string& piece) { take_piece(still.lock(), piece); };

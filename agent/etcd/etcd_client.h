@@ -18,6 +18,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "agent/etcd/etcd_access.h"
+#include "agent/etcd/etcd_credentials.h"
 #include "agent/etcd/etcd_messages.h"
 #include "agent/http/http_client.h"
 #include "rendezvous/base/time.h"
@@ -33,8 +34,9 @@ struct EtcdResult {
 class EtcdClient {
  public:
   using Done = std::function<void(const EtcdResult&)>;
-  // `keys`: what those that it asks for begin with.
-  EtcdClient(asio::io_context& io, std::shared_ptr<const EtcdAccess> access, std::string keys);
+  // `keys`: what those that it asks for begin with. `say`: EtcdCredentials.
+  EtcdClient(asio::io_context& io, std::shared_ptr<const EtcdAccess> access, std::string keys,
+             const EtcdCredentials::Say& say);
   EtcdClient(const EtcdClient&) = delete;
   EtcdClient& operator=(const EtcdClient&) = delete;
 
@@ -67,6 +69,7 @@ class EtcdClient {
   asio::io_context& io_;
   const std::shared_ptr<const EtcdAccess> access_;
   const std::string keys_;
+  EtcdCredentials credentials_;
   const std::shared_ptr<rendezvous::Resolver> names_;
   std::size_t member_;  // to ask next
   Duration try_limit_;

@@ -65,7 +65,7 @@ EtcdJob::EtcdJob(asio::io_context& io, std::shared_ptr<const EtcdAccess> access,
       access_(std::move(access)),
       keys_(keys_of_job(access_->prefix, run_id)),
       hooks_(std::move(hooks)),
-      client_(io, access_, keys_.all),
+      client_(io, access_, keys_.all, hooks_.say),
       watch_timer_(io),
       end_limit_(io) {}
 

@@ -36,6 +36,7 @@ class EtcdJob {
     std::function<void(const rendezvous::EtcdKeys& seen)> on_holder;  // by the watch: revision, holder, holder_revision
     std::function<void(const std::string& why, bool lasting)> on_trouble;  // lasting: it cannot mend by itself
     std::function<void()> on_answer;                                       // etcd has answered a request
+    EtcdCredentials::Say say;
   };
   template <class Answer>
   using Done = std::function<void(std::optional<Answer>)>;  // empty: nobody knows whether it was carried out

@@ -14,7 +14,8 @@ constexpr int kKeysAtATime = 5000;
 class BlockingClient {
  public:
   BlockingClient(const EtcdAccess& access, const std::string& keys, Duration within)
-      : until_(Clock::now() + within), client_(io_, std::make_shared<const EtcdAccess>(access), keys) {}
+      : until_(Clock::now() + within),
+        client_(io_, std::make_shared<const EtcdAccess>(access), keys, [](const std::string&) {}) {}
 
   EtcdAnswer ask(EtcdRequest request) {
     std::optional<EtcdResult> result;

@@ -16,15 +16,20 @@ struct NamedText {
   std::string text = {};
 };
 
-// The server must show a certificate for `host` that one of the authorities signed; `authority` empty: the system's.
-// `certificate` with its `key`: this client's own, for a server that asks for one.
-// The function that it returns throws Error if the module or one of the files cannot be used.
-OpenTls https_client(const std::string& host, const std::optional<NamedText>& authority,
-                     const std::optional<NamedText>& certificate = {}, const std::optional<NamedText>& key = {});
+// Of a client; empty: not given.
+struct ClientPem {
+  std::optional<NamedText> authority = {};              // who signed the server's certificate; empty: the system's
+  std::optional<NamedText> certificate = {}, key = {};  // the client's own, for a server that asks for one
+};
 
-// Shows the certificate of two files, with its chain, to any client. Files that have changed are read again, at most
-// once a second, by `files`, which must outlive it; what cannot be used then is said by `say`, once, and the old
-// certificate goes on, as it does while a file system does not answer. Throws UsageError if it cannot be used now.
+// The server must show a certificate for `host` that one of the authorities signed.
+// The function that it returns throws Error if the module or one of the files cannot be used.
+OpenTls https_client(const std::string& host, ClientPem pem);
+// Why it would throw; empty: it would not.
+std::string https_problem(const std::string& host, const ClientPem& pem);
+
+// Shows the certificate of two files, with its chain, to any client. They may be renewed (process/renewed_files.h).
+// `files` must outlive it. Throws UsageError if they cannot be used now.
 OpenTls https_server(const std::string& certificate, const std::string& key, FileThread& files,
                      std::function<void(const std::string& line)> say);
 

@@ -58,10 +58,10 @@ class EtcdLink : public Coordination {
         hooks_(std::move(hooks)),
         election_(node(), static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()),
                   {.silent_round = meeting.etcd->silent_round}, this_host(), trust_.tls->mark()),
-        job_(
-            io, meeting.etcd, meeting.run_id,
-            {[this](const rendezvous::EtcdKeys& seen) { elect(rendezvous::HolderSeen{seen}); },
-             [this](const std::string& why, bool lasting) { on_trouble(why, lasting); }, [this] { trouble_.clear(); }}),
+        job_(io, meeting.etcd, meeting.run_id,
+             {[this](const rendezvous::EtcdKeys& seen) { elect(rendezvous::HolderSeen{seen}); },
+              [this](const std::string& why, bool lasting) { on_trouble(why, lasting); }, [this] { trouble_.clear(); },
+              hooks_.log}),
         election_timer_(io),
         probes_(io, [this](rendezvous::NodeId node) { elect(rendezvous::NodeGone{node}); }) {
     policy_.record_outside = true;

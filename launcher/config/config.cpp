@@ -222,7 +222,7 @@ std::string text_of(const NodeCounts& nodes) {
 }
 
 bool has_secrets(const Config& config) {
-  const bool of_etcd = config.etcd && (!config.etcd->password.empty() || config.etcd->key);
+  const bool of_etcd = config.etcd && (!config.etcd->password.text.empty() || config.etcd->pem.key);
   return config.token || config.certificates || of_etcd || config.metrics_token || !config.metrics_key.empty();
 }
 

@@ -3,7 +3,7 @@
 #include <initializer_list>
 #include <memory>
 
-#include "agent/etcd/etcd_access.h"
+#include "agent/etcd/etcd_credentials.h"
 #include "launcher/config/options.h"
 #include "launcher/settings/values.h"
 #include "rendezvous/base/spelling.h"
@@ -92,7 +92,7 @@ std::optional<agent::NamedText> pem_of(Names names, const Inputs& inputs, Comman
   return file ? std::optional(agent::NamedText{item.value, std::move(file->text)}) : std::nullopt;
 }
 
-std::string password_of(const Inputs& inputs, CommandLine& line) {
+agent::NamedText password_of(const Inputs& inputs, CommandLine& line) {
   const ConfItem item = conf_item(line.config, {"password_file"});
   auto file = item.value.empty() ? std::nullopt : file_of(item, inputs, line);
   if (!file) return {};
@@ -100,9 +100,9 @@ std::string password_of(const Inputs& inputs, CommandLine& line) {
   if (file->others_may_read)
     line.warnings.push_back(who + ", which other users may read: chmod 600 it, or they can write to etcd as " +
                             conf_item(line.config, {"user"}).value + ".");
-  std::string password = file->text.substr(0, file->text.find_last_not_of("\r\n") + 1);
+  agent::NamedText password{item.value, agent::password_in(file->text)};
   rendezvous::wipe(file->text);
-  if (password.empty() || password.find('\n') != std::string::npos)
+  if (password.text.empty())
     line.mistakes.push_back(who + ", which does not hold one line: put the password alone into it.");
   return password;
 }
@@ -164,9 +164,7 @@ void read_etcd(const Inputs& inputs, CommandLine& line) {
   if (const ConfItem prefix = conf_item(config, kPrefix); !prefix.value.empty()) access.prefix = prefix.value;
   access.user = conf_item(config, {"user"}).value;
   access.password = password_of(inputs, line);
-  access.authority = pem_of(kAuthority, inputs, line);
-  access.certificate = pem_of(kCertificate, inputs, line);
-  access.key = pem_of(kKey, inputs, line);
+  access.pem = {pem_of(kAuthority, inputs, line), pem_of(kCertificate, inputs, line), pem_of(kKey, inputs, line)};
   read_limits(config, access);
   config.etcd = std::make_shared<const agent::EtcdAccess>(std::move(access));
 }

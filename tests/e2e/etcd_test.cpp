@@ -49,7 +49,8 @@ struct Agent {
                    troubles.push_back(why);
                    is_lasting = lasting;
                  },
-             .on_answer = [this] { ++answers; }}) {}
+             .on_answer = [this] { ++answers; },
+             .say = [this](const std::string& sentence) { said.push_back(sentence); }}) {}
   explicit Agent(const EtcdCluster& cluster, const std::string& run_id = "job")
       : Agent(access_to(cluster.members()), run_id) {}
 
@@ -93,7 +94,7 @@ struct Agent {
   asio::io_context io;
   std::function<void()> while_waiting = {}, on_seen = {};
   std::vector<EtcdKeys> seen;
-  std::vector<std::string> troubles;
+  std::vector<std::string> troubles, said;
   bool is_lasting = false;
   int answers = 0;
   EtcdJob job;
@@ -532,7 +533,7 @@ TEST_CASE("a user who has a right to one job's keys alone runs and asks it", "[e
   etcd.add_user("ann", "/ddprun/job/");
   auto access = access_to(etcd.members());
   access->user = "ann";
-  access->password = "secret";
+  access->password.text = "secret";
   Agent ann(access);
   REQUIRE(ann.read());
   const auto won = ann.claim(first_claim("ann"));
@@ -566,7 +567,7 @@ TEST_CASE("with users, a job needs its own prefix and no more, and logs in again
         etcd.members()[0] + ": etcdserver: user name is empty: pass --rdzv-conf=user=NAME,password_file=FILE");
   access = std::make_shared<EtcdAccess>(*access);
   access->user = "ann";
-  access->password = "wrong";
+  access->password.text = "wrong";
   Agent wrong(access);
   const TimePoint begun = Clock::now();
   CHECK_FALSE(wrong.read());
@@ -575,7 +576,7 @@ TEST_CASE("with users, a job needs its own prefix and no more, and logs in again
   CHECK(wrong.troubles.back() ==
         etcd.members()[0] + ": etcdserver: authentication failed, invalid user ID or password");
   access = std::make_shared<EtcdAccess>(*access);
-  access->password = "secret";
+  access->password.text = "secret";
   Agent ann(access), watcher(access);
   REQUIRE(watcher.read());
   REQUIRE(ann.read());
@@ -603,6 +604,85 @@ TEST_CASE("with users, a job needs its own prefix and no more, and logs in again
                                          "(--rdzv-conf=etcd_prefix=/TEAM)");
 }
 
+TEST_CASE("a password that is renewed is read for the next log-in, and a missing one is waited for", "[etcd]") {
+  if (!has_etcd()) return;
+  EtcdCluster etcd;
+  etcd.add_user("ann", "/ddprun/");
+  const TempFolder folder;
+  auto access = access_to(etcd.members());
+  access->user = "ann";
+  access->password = {folder.write("password", "secret\n"), "secret"};
+  Agent ann(access);
+  REQUIRE(ann.read());
+  fs::remove(access->password.name);
+  for (const auto& words :
+       std::vector<std::vector<std::string>>{{"delete", "ann"}, {"add", "ann:other"}, {"grant-role", "ann", "ann"}})
+    etcd.ctl(joined({{"user"}, words}));
+  REQUIRE(ann.run_until([&] { return !ann.read() && !ann.said.empty(); }));
+  fs::rename(folder.write("new", "other\n"), access->password.name);
+  CHECK(ann.run_until([&] { return ann.read().has_value(); }));
+  CHECK(ann.said == std::vector{"the new password for etcd cannot be used: " + access->password.name +
+                                " is empty or cannot be read; the old one stays in use"});
+}
+
+TEST_CASE("certificates that are renewed are read for the next connection, and disturb nothing", "[etcd]") {
+  if (!has_etcd()) return;
+  const TempFolder folder;
+  std::vector<TestCertificate> servers, clients;
+  for (const char* name : {"1", "2"}) {
+    servers.push_back(make_certificate(folder, std::string("server") + name, "DNS:localhost,IP:127.0.0.1"));
+    clients.push_back(make_certificate(folder, std::string("client") + name, "DNS:client"));
+  }
+  const auto renew = [&](const std::string& name, const std::string& text) {
+    fs::rename(folder.write("new", text), folder / name);
+    return (folder / name).string();
+  };
+  const auto pem = [&](const std::string& name, const std::string& from) {
+    return NamedText{renew(name, read_file(from)), read_file(from)};
+  };
+  // etcd's gateway is a client of etcd, too, by the server's certificate.
+  const auto renew_server = [&](int which, const std::string& trusted) {
+    renew("etcd.pem", read_file(servers[which].certificate));
+    renew("etcd.key", read_file(servers[which].key));
+    renew("trusted.pem", trusted + read_file(servers[which].certificate));
+  };
+  renew_server(0, read_file(clients[0].certificate) + read_file(clients[1].certificate));
+  EtcdCluster etcd(1,
+                   {"--cert-file", folder / "etcd.pem", "--key-file", folder / "etcd.key", "--client-cert-auth",
+                    "--trusted-ca-file", folder / "trusted.pem"},
+                   "https");
+  Proxy proxy(etcd.members()[0]);
+  auto access = access_to({proxy.member()});
+  access->members[0].https = true;
+  access->pem = {pem("ca.pem", servers[0].certificate), pem("own.pem", clients[0].certificate),
+                 pem("own.key", clients[0].key)};
+  Agent agent(access);
+  agent.while_waiting = [&] { proxy.poll(); };
+  REQUIRE(agent.run_until([&] { return agent.read().has_value(); }));
+  // Each read has a new connection.
+  const TimePoint begun = Clock::now();
+  for (int i = 1; Clock::now() - begun < 3s; ++i) {
+    pem("own.pem", clients[i % 2].certificate);
+    pem("own.key", clients[i % 2].key);
+    proxy.cut();
+    proxy.mend();
+    CHECK(agent.read());
+  }
+  CHECK(agent.said.empty());
+
+  pem("own.pem", clients[0].certificate);
+  pem("own.key", clients[1].key);  // which is another one's
+  renew_server(1, read_file(clients[1].certificate));
+  etcd.kill(0);
+  etcd.start(0);
+  REQUIRE(agent.run_until([&] { return !agent.read() && agent.is_lasting && !agent.said.empty(); }));
+  CHECK_THAT(agent.said[0], StartsWith("the new certificate for etcd cannot be used: "));
+  pem("own.pem", clients[1].certificate);
+  pem("ca.pem", servers[1].certificate);
+  CHECK(agent.run_until([&] { return agent.read().has_value(); }));
+  CHECK(agent.said.size() == 1);
+}
+
 TEST_CASE("by TLS, both sides show a certificate", "[etcd]") {
   if (!has_etcd()) return;
   const TempFolder folder;
@@ -616,9 +696,9 @@ TEST_CASE("by TLS, both sides show a certificate", "[etcd]") {
       "https");
   auto access = access_to(etcd.members());
   access->members[0].https = true;
-  access->authority = {server.certificate, read_file(server.certificate)};
-  access->certificate = {client.certificate, read_file(client.certificate)};
-  access->key = {client.key, read_file(client.key)};
+  access->pem.authority = {server.certificate, read_file(server.certificate)};
+  access->pem.certificate = {client.certificate, read_file(client.certificate)};
+  access->pem.key = {client.key, read_file(client.key)};
   Agent good(access);
   good.run_until([&] { return good.read().has_value(); }, 20s);
   CAPTURE(good.troubles);
@@ -636,9 +716,13 @@ TEST_CASE("by TLS, both sides show a certificate", "[etcd]") {
     return agent.is_lasting ? agent.troubles.back() : "not lasting: " + agent.troubles.back();
   };
   const std::string at = etcd.members()[0] + ": ";
-  CHECK(refused([&](EtcdAccess& to) { to.certificate = to.key = {}; }).starts_with(at + "it refused the connection"));
-  CHECK(refused([&](EtcdAccess& to) { to.authority = to.certificate; }).starts_with(at + "its certificate is refused"));
-  CHECK(refused([&](EtcdAccess& to) { to.key->text = "nothing"; }).find("key") != std::string::npos);
+  CHECK(refused([&](EtcdAccess& to) {
+          to.pem.certificate = to.pem.key = {};
+        }).starts_with(at + "it refused the connection"));
+  CHECK(refused([&](EtcdAccess& to) {
+          to.pem.authority = to.pem.certificate;
+        }).starts_with(at + "its certificate is refused"));
+  CHECK(refused([&](EtcdAccess& to) { to.pem.key->text = "nothing"; }).find("key") != std::string::npos);
   CHECK(refused([&](EtcdAccess& to) { to.members[0].https = false; }) ==
         "not lasting: " + at + "it closed the connection without an answer");
 }
@@ -661,7 +745,7 @@ TEST_CASE("what is no etcd is told, and what may mend is not given up", "[etcd][
     };
     accept();
     std::string why;
-    EtcdClient client(agent.io, access_to({member}), "");
+    EtcdClient client(agent.io, access_to({member}), "", [](const std::string&) {});
     std::optional<EtcdResult> result;
     client.request(transaction({.read = {"x"}}), 1s, [&](const EtcdResult& came) { result = came; });
     REQUIRE(agent.run_until([&] { return result.has_value(); }));

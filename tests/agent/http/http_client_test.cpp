@@ -80,7 +80,8 @@ struct HttpsRig : Posting {
         https_server(shown.certificate, shown.key, files, [this](const std::string& line) { said.push_back(line); }));
   }
   PostResult post_to(const std::string& host, const NamedText& authority) {
-    return post("https://" + host + ":" + std::to_string(server->port()) + "/x", https_client(host, authority));
+    return post("https://" + host + ":" + std::to_string(server->port()) + "/x",
+                https_client(host, {.authority = authority}));
   }
   std::vector<std::string> said;
   FileThread files{[this](const std::string& line) { said.push_back(line); }};
@@ -133,8 +134,7 @@ TEST_CASE("what a server does wrong is said, in time", "[http][client]") {
   CHECK(here.post("http://" + place(silent.port()), {}, 200ms).why == "it has not answered in time");
   CHECK(here.post("http://" + place(closes.port())).why == "it closed the connection without an answer");
   CHECK(here.post("http://" + place(other.port())).why == "its answer is not one of HTTP/1.1");
-  CHECK(here.post("https://" + place(other.port()), https_client("127.0.0.1", std::nullopt)).why ==
-        "it does not speak TLS");
+  CHECK(here.post("https://" + place(other.port()), https_client("127.0.0.1", {})).why == "it does not speak TLS");
   asio::ip::tcp::acceptor closed(here.io, {asio::ip::address_v4::loopback(), 0});
   const auto port = closed.local_endpoint().port();
   closed.close();
@@ -165,7 +165,7 @@ TEST_CASE("https reaches only a server whose certificate is an authority's and n
   CHECK(rig.post_to("localhost", authority_of(named)).why.starts_with("its certificate is refused: self"));
   CHECK(other.post_to("localhost", authority_of(named)).why.starts_with("its certificate is refused: hostname mis"));
   CHECK(other.post_to("127.0.0.1", authority_of(named)).why.starts_with("its certificate is refused: IP address mis"));
-  const auto system = https_client("localhost", std::nullopt);
+  const auto system = https_client("localhost", {});
   CHECK(rig.post("https://localhost:" + std::to_string(rig.server->port()), system)
             .why.starts_with("its certificate is refused: self"));
   CHECK(rig.post_to("localhost", {"ca.pem", "nothing"}).why.find("the authority ca.pem cannot be used") !=

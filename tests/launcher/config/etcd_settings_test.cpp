@@ -53,9 +53,9 @@ TEST_CASE("both of torchrun's spellings name the files for etcd", "[etcd]") {
   for (const char* conf :
        {"cacert=a,cert=c,key=k,etcd_prefix=/team/x", "ca_cert=a,ssl_cert=c,ssl_cert_key=k,prefix=/team/x"}) {
     const EtcdAccess access = access_of({"--rdzv-endpoint=https://e1", std::string("--rdzv-conf=") + conf});
-    CHECK(access.authority.value().text == "a\n");
-    CHECK(access.certificate.value().name == "c");
-    CHECK(access.key.value().text == "k\n");
+    CHECK(access.pem.authority.value().text == "a\n");
+    CHECK(access.pem.certificate.value().name == "c");
+    CHECK(access.pem.key.value().text == "k\n");
     CHECK(access.prefix == "/team/x");
     CHECK(access.user.empty());
   }
@@ -65,14 +65,15 @@ TEST_CASE("user, password and times of etcd are those given, else the defaults",
   const EtcdAccess given =
       access_of({"--rdzv-endpoint=e1", "--rdzv-conf=user=u,password_file=p,silent_round=30,keep=2d,join_timeout=7"});
   CHECK(given.user == "u");
-  CHECK(given.password == "p");
+  CHECK(given.password.text == "p");
+  CHECK(given.password.name == "p");
   CHECK(given.silent_round == 30s);
   CHECK(given.keep == std::chrono::hours(48));
   const EtcdAccess plain = access_of({"--rdzv-endpoint=e1"}), standard;
   CHECK(plain.prefix == standard.prefix);
   CHECK(plain.silent_round == standard.silent_round);
   CHECK(plain.keep == standard.keep);
-  CHECK_FALSE(plain.authority);
+  CHECK_FALSE(plain.pem.authority);
 }
 
 TEST_CASE("a password of etcd that others may read is warned of, and serves", "[etcd]") {
@@ -81,7 +82,7 @@ TEST_CASE("a password of etcd that others may read is warned of, and serves", "[
   CHECK(line.warnings ==
         Words{"--rdzv-conf names password_file=p, which other users may read: chmod 600 it, or they can "
               "write to etcd as u."});
-  CHECK(line.config.etcd->password == "p");
+  CHECK(line.config.etcd->password.text == "p");
 }
 
 TEST_CASE("a file for etcd that cannot be read is a mistake", "[etcd]") {
