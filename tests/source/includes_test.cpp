@@ -42,7 +42,7 @@ agent/logs: agent/diagnosis agent/process rendezvous/base rendezvous/coordinatio
 agent/stacks: agent/process rendezvous/base
 agent/http/page:
 agent/http: agent/process rendezvous/base rendezvous/peer
-agent/etcd: agent/http rendezvous/base rendezvous/coordination/round rendezvous/etcd
+agent/etcd: agent/http agent/process rendezvous/base rendezvous/coordination/round rendezvous/etcd
 agent/push: agent/http rendezvous/base
 agent/status: rendezvous/base rendezvous/coordination rendezvous/coordination/account rendezvous/coordination/inquiry
     rendezvous/coordination/round
