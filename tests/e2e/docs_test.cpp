@@ -1,85 +1,14 @@
-// The pages of docs/ for people who train: each command in them runs, and prints what the page shows.
+// The pages of docs/ for people who train, and the examples: each command in them runs, and prints what the page shows.
 #include <algorithm>
 #include <regex>
 #include <sstream>
 
-#include "tests/e2e/doc_page.h"
+#include "tests/e2e/page_run.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/hosts.h"
 #include "tests/support/test.h"
 
 namespace {
-
-constexpr auto kBlockLimit = 200s;
-
-// Of the commands about jobs only those that start one have a dry run.
-constexpr const char* kDry =
-    "ddprun() {\n"
-    "  case $1 in\n"
-    "    run|submit) command ddprun \"$@\" --dry-run ;;\n"
-    "    status|top|ctl|describe|log|cancel|list) command ddprun \"$1\" --help ;;\n"
-    "    *) command ddprun --dry-run \"$@\" ;;\n"
-    "  esac\n"
-    "}\n";
-
-CommandOptions in_folder(const TempFolder& folder) {
-  const std::string python = fs::path(torch_python()).parent_path();
-  return {.env = {{"PATH", programs_folder() + ":" + source_folder() + "/scripts/schedulers:" + python +
-                               ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-                  {"RES_OPTIONS", "timeout:1 attempts:1"},
-                  {"OMP_NUM_THREADS", "1"},  // more would wait for each other on a busy machine
-                  {"XDG_STATE_HOME", folder / ".state"}},
-          .cwd = folder.path()};
-}
-
-std::string words(const std::string& page, const Block& block) {
-  return page + ":" + std::to_string(block.line) + ":\n" + block.text;
-}
-
-Ended bash(const TempFolder& folder, const std::string& script, const std::vector<std::string>& before = {}) {
-  return run(joined({before, {"bash", "-c", script}}), kBlockLimit, in_folder(folder));
-}
-
-// Uses a separate host, so that the ports that a page names are free.
-void run_blocks(const std::string& page, const std::vector<Block>& blocks) {
-  const TempFolder folder;
-  const Hosts hosts(1);
-  std::string said;
-  for (const Block& block : blocks) {
-    INFO(words(page, block));
-    if (block.language == "text" && block.follows) {
-      INFO("it printed:\n" << said);
-      CHECK(shows(block.text, said));
-    }
-    said.clear();
-    if (block.language != "sh") continue;
-    const Ended ended = bash(folder, script_of(block.text), hosts.on(0, {}));
-    REQUIRE(ended == exited(0));
-    said = ended.out;
-  }
-}
-
-void try_dry(const std::string& page, const std::vector<Block>& blocks) {
-  const TempFolder folder;
-  for (const char* file : {"job.token", "metrics.token"})
-    REQUIRE(bash(folder, std::string("umask 077 && ddprun --make-token > ") + file) == exited(0));
-  for (const char* file : {"job.toml", "digits.toml"})
-    folder.write(file, "program = \"train\"\n[kubernetes]\nimage = \"registry.local/train\"\n");
-  for (const Block& block : blocks) {
-    INFO(words(page, block));
-    if (block.language == "toml") {
-      folder.write("page.toml", block.text);
-      const bool job = has(block.text, "[slurm]") || has(block.text, "[kubernetes]");
-      CHECK(bash(folder, job ? "ddprun run --dry-run page.toml --set program=train"
-                             : "ddprun --config page.toml --print-config") == exited(0));
-    }
-    if (block.language != "console") continue;
-    for (const std::string& command : ddprun_commands(block.text)) {
-      INFO(command);
-      CHECK(bash(folder, kDry + command) == exited(0));
-    }
-  }
-}
 
 void check_files(const std::string& page, const std::string& text, const std::vector<Block>& blocks) {
   for (const std::string& link : links_of(text)) {
@@ -99,8 +28,22 @@ void check_page(const std::string& page) {
   REQUIRE_FALSE(text.empty());
   const std::vector<Block> blocks = blocks_of(text);
   check_files(page, text, blocks);
-  try_dry(page, blocks);
-  run_blocks(page, blocks);
+  const TempFolder dry, folder;
+  for (const char* file : {"job.toml", "digits.toml"})
+    dry.write(file, "program = \"train\"\n[kubernetes]\nimage = \"registry.local/train\"\n");
+  try_dry(page, blocks, dry);
+  const Hosts hosts(1);  // so that the ports that a page names are free
+  run_blocks(page, blocks, reader_in(folder), hosts.on(0, {}));
+}
+
+// As a reader does who has copied the example into this folder.
+void check_example(const std::string& name, const TempFolder& folder) {
+  const TempFolder dry;
+  copy_example(name, dry);
+  copy_example(name, folder);
+  const std::vector<Block> blocks = blocks_of_example(name);
+  try_dry(name, blocks, dry);
+  run_blocks(name, blocks, reader_in(folder));
 }
 
 std::ptrdiff_t characters(const std::string& text) {
@@ -153,7 +96,7 @@ TEST_CASE("README's lines run one after the other in one folder, on a terminal o
   for (const Block& block : blocks_of(read_file(source_folder() + "/README.md"))) {
     if (block.language != "sh") continue;
     INFO(words("README.md", block));
-    CommandOptions options = in_folder(folder);
+    CommandOptions options = reader_in(folder);
     options.terminal = true;
     const std::string script =
         sooner + script_of(std::regex_replace(block.text, std::regex("train 200 "), "train 40 "));
@@ -184,11 +127,12 @@ TEST_CASE("a page's blocks, their exit codes and their output are read as writte
   CHECK_THROWS(blocks_of("```sh\n"));
 
   const TempFolder folder;
-  CHECK(bash(folder, script_of("true\nsh -c 'exit 75'  # exits with 75\ntrue")) == exited(0));
-  CHECK(bash(folder, script_of("true  # exits with 75")) == exited(1));
-  CHECK(bash(folder, script_of("false\ntrue")) == exited(1));
-  CHECK(bash(folder, script_of("sh -c \\\n  'exit 2'  # exits with 2\nls /none  # exits with 2"))
-            .out.starts_with("ls: "));
+  const CommandOptions in_it = reader_in(folder);
+  CHECK(bash(script_of("true\nsh -c 'exit 75'  # exits with 75\ntrue"), in_it) == exited(0));
+  CHECK(bash(script_of("true  # exits with 75"), in_it) == exited(1));
+  CHECK(bash(script_of("false\ntrue"), in_it) == exited(1));
+  CHECK(
+      bash(script_of("sh -c \\\n  'exit 2'  # exits with 2\nls /none  # exits with 2"), in_it).out.starts_with("ls: "));
 
   CHECK(ddprun_commands("node0$ ddprun a \\\n  b\n$ train\nddprun c\n$ A=1 ddprun d\n") ==
         std::vector<std::string>{"ddprun a \\\n  b", "A=1 ddprun d"});
@@ -236,3 +180,5 @@ TEST_CASE("docs/schedulers.md does what it says", "[docs]") { check_page("schedu
 TEST_CASE("docs/slurm.md does what it says", "[docs]") { check_page("slurm.md"); }
 TEST_CASE("docs/kubernetes.md does what it says", "[docs]") { check_page("kubernetes.md"); }
 TEST_CASE("docs/gpu.md does what it says", "[docs]") { check_page("gpu.md"); }
+
+TEST_CASE("examples/ddp-python does what its README says", "[docs]") { check_example("ddp-python", {}); }

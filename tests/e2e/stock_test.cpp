@@ -21,23 +21,21 @@ struct Plan {
 
 void kill_once(std::uint64_t seed) {
   const Plan plan(seed);
-  INFO("SIGKILL for rank " << plan.rank << " in epoch " << plan.epoch);
+  INFO("SIGKILL for rank " << plan.rank << " in epoch " << plan.epoch + 1);
   TempFolder folder;
-  Command job({ddprun_program(), "--standalone", "--nproc_per_node=2", source_folder() + "/tests/e2e/stock_ddp.py",
-               std::to_string(kEpochs), "1"},
+  Command job({ddprun_program(), "--standalone", "--nproc_per_node=2",
+               source_folder() + "/examples/ddp-python/train.py", std::to_string(kEpochs)},
               {.env = {{"PYTHON_EXEC", torch_python()}}, .cwd = folder.path()});
-  job.wait_for_output("\\[RANK " + std::to_string(plan.rank) + "\\] Epoch " + std::to_string(plan.epoch) + " ", 180s);
+  job.wait_for_output("^epoch " + std::to_string(plan.epoch) + " ", 180s);
   const pid_t victim = job.wait_for_process("RANK", std::to_string(plan.rank), 1s);
   const Mark death = job.mark();
   REQUIRE(::kill(victim, SIGKILL) == 0);
-  const auto resumed = job.wait_for_output("Resuming training from snapshot at Epoch (\\d+)", 180s, death);
-  REQUIRE(std::stoi(resumed[1]) >= plan.epoch - 1);  // rank 1 may be an epoch ahead of rank 0, which saves
+  const auto resumed = job.wait_for_output("going on from snapshot.pt: (\\d+) epochs are done", 180s, death);
+  REQUIRE(std::stoi(resumed[1]) >= plan.epoch - 1);  // an epoch is printed, then saved
 
   const Ended end = job.wait_exit(180s);
   REQUIRE(end == exited(0));
-  for (const char* rank : {"0", "1"})
-    REQUIRE(has(end.out.substr(death.out), "[RANK " + std::string(rank) + "] Epoch " + std::to_string(kEpochs - 1)));
-  REQUIRE(has(end.out, "Epoch " + std::to_string(kEpochs - 1) + " | Training snapshot saved"));
+  REQUIRE(has(end.out.substr(death.out), "epoch " + std::to_string(kEpochs) + " of"));
   REQUIRE(job.all_gone(10s));
 }
 
@@ -55,7 +53,8 @@ const std::string kMeeting =
 }  // namespace
 
 TEST_CASE("a stock Python DDP script killed once comes back and finishes its epochs", "[kill]") {
-  Series series("stock Python DDP, 2 ranks, one SIGKILL from outside: finishes all epochs, exit 0", 1, 20);
+  if (skipped_if(!soaking(), "only with DDPRUN_SOAK=1: docs_test.cpp does once what the example's README says")) return;
+  Series series("stock Python DDP, 2 ranks, one SIGKILL from outside: finishes all epochs, exit 0", 0, 20);
   series.run(kill_once);
 }
 
