@@ -182,3 +182,4 @@ TEST_CASE("docs/kubernetes.md does what it says", "[docs]") { check_page("kubern
 TEST_CASE("docs/gpu.md does what it says", "[docs]") { check_page("gpu.md"); }
 
 TEST_CASE("examples/ddp-python does what its README says", "[docs]") { check_example("ddp-python", {}); }
+TEST_CASE("examples/fsdp2 does what its README says", "[docs]") { check_example("fsdp2", {}); }
