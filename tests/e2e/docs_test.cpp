@@ -36,6 +36,12 @@ void check_page(const std::string& page) {
   run_blocks(page, blocks, reader_in(folder), hosts.on(0, {}));
 }
 
+bool no_module(const std::string& module) {
+  const std::string program = "import importlib.util as u, sys; sys.exit(u.find_spec('" + module + "') is None)";
+  return skipped_if(run({torch_python(), "-c", program}, kLimit) != exited(0),
+                    "no " + module + " in .venv (scripts/setup.sh --test)");
+}
+
 // As a reader does who has copied the example into this folder.
 void check_example(const std::string& name, const TempFolder& folder) {
   const TempFolder dry;
@@ -183,3 +189,16 @@ TEST_CASE("docs/gpu.md does what it says", "[docs]") { check_page("gpu.md"); }
 
 TEST_CASE("examples/ddp-python does what its README says", "[docs]") { check_example("ddp-python", {}); }
 TEST_CASE("examples/fsdp2 does what its README says", "[docs]") { check_example("fsdp2", {}); }
+TEST_CASE("examples/transformers-trainer does what its README says", "[docs]") {
+  if (no_module("transformers")) return;
+  const TempFolder folder, undisturbed;
+  check_example("transformers-trainer", folder);
+  // Ten steps are logged, and again those few that were done after the last checkpoint.
+  CHECK(count(read_file(folder / "run.log"), "grad_norm") <= 13);
+  copy_example("transformers-trainer", undisturbed);
+  REQUIRE(bash("ddprun --nproc-per-node=2 --prefork --prefork-import transformers.trainer train.py",
+               reader_in(undisturbed)) == exited(0));
+  const std::string model = "out/final/model.safetensors", weights = read_file(folder / model);
+  CHECK(weights.size() > 1000);
+  CHECK(weights == read_file(undisturbed / model));
+}

@@ -32,8 +32,10 @@ Words trainer_job(const Words& options, const Words& words) {
                  words});
 }
 
+std::string module_of(const std::string& kind) { return kind == "lightning" ? "pytorch_lightning" : kind; }
+
 bool no_module(const std::string& kind) {
-  const std::string module = kind == "lightning" ? "pytorch_lightning" : kind;
+  const std::string module = module_of(kind);
   const std::string program = "import importlib.util as u, sys; sys.exit(u.find_spec('" + module + "') is None)";
   return skipped_if(run({torch_python(), "-c", program}, kLimit).code != 0,
                     "no " + module + " in .venv (scripts/setup.sh --test)");
@@ -57,17 +59,19 @@ void go_on(const TempFolder& folder, Command& job, const std::string& once) {
 TEST_CASE("a trainer's script that --watch watches saves when it is preempted, and resumes with the same weights",
           "[trainers]") {
   const std::string kind = GENERATE("transformers", "lightning", "accelerate");
-  if (no_module(kind)) return;
+  const bool soak = std::getenv("DDPRUN_SOAK") != nullptr;
+  if (no_module(kind) || (kind == "transformers" && !soak)) return;  // docs_test.cpp has the example of transformers
   INFO(kind);
   const TempFolder calm_folder, folder;
-  Command calm(trainer_job({"--nproc-per-node=2", "--rdzv-id=calm"}, {kind}), beside(calm_folder));
-  const bool soak = std::getenv("DDPRUN_SOAK") != nullptr;
+  Command calm(
+      trainer_job({"--nproc-per-node=2", "--rdzv-id=calm", "--prefork", "--prefork-import", module_of(kind)}, {kind}),
+      beside(calm_folder));  // loaded once, which saves seconds
   for (int kill = 0; kill < (soak ? 10 : 1); ++kill) {
     hold_after(folder, soak ? 3 + 2 * (kill % 4) : 7);
     Command job(trainer_job({"--nproc-per-node=2", "--watch"}, {kind}), beside(folder));
     job.wait_for_output("holds", kTrainerLimit);
     const auto live = nlohmann::json::parse(run({ddprun_program(), "status", job_id(), "--json"}, kLimit).out)["live"];
-    if (!soak) CHECK(live["step"] == (kind == "transformers" ? 6 : 7));  // the script's callback comes before ours
+    if (!soak) CHECK(live["step"] == 7);
     if (kind != "accelerate") CHECK(live["total_steps"] == 120);
     if (kind != "accelerate" && !soak) CHECK(live["loss"].is_number());
     if (kill % 2 == 0)
@@ -92,20 +96,24 @@ TEST_CASE("a trainer's script that --watch watches saves when it is preempted, a
 TEST_CASE("a trainer's script that cannot save, has its own handler, or is only seen ends by SIGTERM as ever",
           "[trainers]") {
   if (no_module("transformers")) return;
-  const auto [watch, word] = GENERATE(table<std::string, std::string>(
-      {{"act", "unsaved"}, {"act", "handler"}, {"see", "accumulated"}, {"off", "accumulated"}}));
+  const auto [watch, word] =
+      GENERATE(table<std::string, std::string>({{"act", "unsaved"}, {"act", "handler"}, {"see", "accumulated"}}));
   INFO(watch << " " << word);
   const TempFolder folder;
-  hold_after(folder, 3);
+  hold_after(folder, 6);
   Command job(trainer_job({"--watch=" + watch}, {"transformers", word}), beside(folder));
   job.wait_for_output("holds", kTrainerLimit);
   const auto live = nlohmann::json::parse(run({ddprun_program(), "status", job_id(), "--json"}, kLimit).out)["live"];
-  if (word == "accumulated" && watch == "see") CHECK(live["total_steps"] == 60);  // as the trainer counts
+  if (word == "accumulated") {
+    CHECK(live["step"] == 5);          // the script's callback comes before ours
+    CHECK(live["total_steps"] == 60);  // as the trainer counts
+    CHECK(live["loss"].is_number());
+  }
   job.kill(SIGTERM);
   const Ended ended = job.wait_exit(kTrainerLimit);
   CHECK(ended == exited(143));
   CHECK(has(ended.out, "my handler") == (word == "handler"));
-  CHECK_FALSE(fs::exists(folder / "out/checkpoint-3"));
+  CHECK_FALSE(fs::exists(folder / "out/checkpoint-6"));
   CHECK_FALSE(has(ended.err, "ddprun: saved"));
 }
 
