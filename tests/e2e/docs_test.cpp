@@ -202,3 +202,6 @@ TEST_CASE("examples/transformers-trainer does what its README says", "[docs]") {
   CHECK(weights.size() > 1000);
   CHECK(weights == read_file(undisturbed / model));
 }
+TEST_CASE("examples/lightning does what its README says", "[docs]") {
+  if (!no_module("pytorch_lightning")) check_example("lightning", {});
+}
