@@ -1,4 +1,5 @@
 // Tests the tree that `cmake --install` makes, without source and build folder.
+#include "tests/e2e/page_run.h"
 #include "tests/support/test.h"
 
 TEST_CASE("an installed tree trains, with its manual, completions and the channel's files beside it") {
@@ -52,37 +53,33 @@ TEST_CASE("the library exports the functions of its public headers, and nothing 
   CHECK(functions > 50);
 }
 
-TEST_CASE("a project of one's own builds on the installed library, and trains under the installed ddprun") {
-  const TempFolder folder;
-  const std::string tree = folder / "tree", build = folder / "build";
-  REQUIRE(run({"cmake", "--install", programs_folder() + "/..", "--prefix", tree}, 60s) == exited(0));
-  const bool cached = run({"sh", "-c", "command -v ccache"}, 60s) == exited(0);  // LibTorch's headers take minutes
-  const Ended configured =
-      run({"cmake", "-S", source_folder() + "/tests/e2e/own_project", "-B", build, "-DCMAKE_PREFIX_PATH=" + tree,
-           cached ? "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache" : "-Wno-dev"},
-          60s);
-  CAPTURE(configured.out, configured.err);
-  REQUIRE(configured == exited(0));
-  const Ended built =
-      run({"cmake", "--build", build}, 900s, {.env = {{"CCACHE_BASEDIR", folder.path()}, {"CCACHE_NOHASHDIR", "1"}}});
-  CAPTURE(built.out);
-  REQUIRE(built == exited(0));
-  const std::vector<std::string> words{tree + "/bin/ddprun", "--nproc_per_node=2", build + "/own_training"};
-  Command training(words, {.cwd = folder.path()});
-  training.wait_for_output("^epoch 20$", 60s);
-  REQUIRE(::kill(training.wait_for_process("RANK", "1", 10s), SIGKILL) == 0);
-  const Ended trained = training.wait_exit(180s);  // a snapshot for each of 300 epochs, on a busy disk
-  CHECK(trained == exited(0));
-  CHECK(trained.err.find("rank 1 was killed by SIGKILL") != std::string::npos);
-  const auto second_round = trained.out.rfind("from epoch ");
+TEST_CASE("examples/cpp-library builds on the installed library and does what its README says, as launch() does") {
+  const TempFolder tree, folder;
+  REQUIRE(run({"cmake", "--install", programs_folder() + "/..", "--prefix", tree.path()}, 60s) == exited(0));
+  copy_example("cpp-library", folder);
+  // A program that starts ddprun on itself, in the same project: to configure another one takes seconds.
+  std::ofstream(folder / "CMakeLists.txt", std::ios::app)
+      << "add_executable(own_launch " << source_folder() << "/tests/e2e/own_launch.cpp)\n"
+      << "target_link_libraries(own_launch PRIVATE ddprun::ddp)\n";
+  CommandOptions reader = reader_in(folder);
+  reader.env["PATH"] = (tree / "bin").string() + ":/usr/bin:/bin";
+  reader.env["CMAKE_PREFIX_PATH"] = tree.path();
+  if (run({"sh", "-c", "command -v ccache"}, 60s) == exited(0)) {  // LibTorch's headers take minutes
+    reader.env["CMAKE_CXX_COMPILER_LAUNCHER"] = "ccache";
+    reader.env["CCACHE_BASEDIR"] = folder.path();
+    reader.env["CCACHE_NOHASHDIR"] = "1";
+  }
+  const std::vector<Block> blocks = blocks_of_example("cpp-library");
+  run_blocks("cpp-library", blocks, reader);
+  try_dry("cpp-library", blocks, folder);
+  const std::string printed = read_file(folder / "run.log");
   int from = 0;
   double bias = 0;
-  REQUIRE(std::sscanf(trained.out.c_str() + second_round, "from epoch %d", &from) == 1);
+  REQUIRE(std::sscanf(printed.c_str() + printed.rfind("from epoch "), "from epoch %d", &from) == 1);
   CHECK(from >= 18);  // epoch 20 is printed before it is saved, and 19 may not be written yet
-  REQUIRE(std::sscanf(trained.out.c_str() + trained.out.find("[{"), "[{\"bias\":%lf,\"rank\":0},", &bias) == 1);
+  REQUIRE(std::sscanf(printed.c_str() + printed.find("[{"), "[{\"bias\":%lf,\"rank\":0},", &bias) == 1);
   CHECK(std::abs(bias + 1) < 0.01);
-  CHECK(trained.out.find("\"rank\":1}]") != std::string::npos);
-  const Ended launched = run({build + "/own_launch"}, 60s, {.env = {{"PATH", "/usr/bin:/bin"}}});
+  const Ended launched = run({folder / "build/own_launch"}, 60s, {.env = {{"PATH", "/usr/bin:/bin"}}});
   CHECK(launched == exited(0));
   CHECK(launched.out == "{\"question\":\"how many?\",\"world\":\"2\"}\n");
 }

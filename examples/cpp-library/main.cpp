@@ -1,5 +1,5 @@
 // Learns y = 3x - 1 on all ranks of a job, and continues from its last epoch after a failure:
-// ddprun --nproc_per_node=2 own_training
+// ddprun --nproc_per_node=2 build/line
 #include <ddprun/collectives.h>
 #include <ddprun/distributed_data_parallel.h>
 #include <ddprun/sampler.h>
