@@ -192,10 +192,12 @@ class Cluster:
 
     def kill_node(self, node: int) -> None:
         """The node's power fails: slurmd, its steps and all that they have started get SIGKILL."""
-        pids = subprocess.run(["ip", "netns", "pids", f"ddprun-{self.name}-{node}"], capture_output=True, text=True,
-                              check=True).stdout
-        subprocess.run(["kill", "-9", *pids.split()], stderr=subprocess.DEVNULL, check=False)
+        subprocess.run(["kill", "-9", *self._pids(node)], stderr=subprocess.DEVNULL, check=False)
         self.daemons.pop(f"slurmd-host{node}").wait()
+
+    def kill_worker(self, node: int) -> None:
+        workers = [pid for pid in self._pids(node) if b"\0RANK=" in Path("/proc", pid, "environ").read_bytes()]
+        os.kill(int(workers[0]), signal.SIGKILL)
 
     # Not by the node's state: what sinfo shows may be older than the job's end, until something else changes a node.
     def jobs_on(self, node: int) -> str:
@@ -203,9 +205,7 @@ class Cluster:
         return self.run("squeue", "--noheader", f"--nodelist=host{node}", "--format=%i %j %T %M")
 
     def processes(self, node: int) -> str:
-        pids = subprocess.run(["ip", "netns", "pids", f"ddprun-{self.name}-{node}"], capture_output=True, text=True,
-                              check=True).stdout.split()
-        return subprocess.run(["ps", "-o", "pid,ppid,stat,wchan,etimes,args", *pids], capture_output=True, text=True,
+        return subprocess.run(["ps", "-o", "pid,ppid,stat,wchan,etimes,args", *self._pids(node)], capture_output=True, text=True,
                               check=False).stdout
 
     def state_of(self, node: int) -> str:
@@ -231,6 +231,10 @@ class Cluster:
             daemon.kill()
             daemon.wait()
         remove(self.folder, self._freezer())
+
+    def _pids(self, node: int) -> list[str]:
+        return subprocess.run(["ip", "netns", "pids", f"ddprun-{self.name}-{node}"], capture_output=True, text=True,
+                              check=True).stdout.split()
 
     def _up(self) -> None:
         subprocess.run([HOSTS, "up", self.name, str(self.nodes + 1)], check=True)  # and ends what killed clusters have left running

@@ -156,17 +156,28 @@ def preempted_by_the_users_signal(bench: Bench) -> None:
     preempted_once(bench, "--preempt-signal=USR1", sbatch=("--signal=USR1@60",)).wait_for("SIGUSR1")
 
 
-def signalled_ranks(bench: Bench, name: str = "TERM") -> None:
-    """As --signal=TERM@120 does it."""
-    job = bench.submit(bench.script, f"--preempt-signal={name}")
+def signalled_ranks_by_usr1(bench: Bench) -> None:
+    """As --signal=USR1@120 does it."""
+    job = bench.submit(bench.script, "--preempt-signal=USR1")
     job.wait_for("^epoch 5 step 1 ")
-    job.told("scancel", f"--signal={name}")
+    job.told("scancel", "--signal=USR1")
     bench.check_finished(job, restarts=1)
 
 
-def signalled_ranks_by_usr1(bench: Bench) -> None:
-    """As --signal=USR1@120 does it."""
-    signalled_ranks(bench, "USR1")
+def example(bench: Bench) -> None:
+    """examples/slurm as its README says: a rank is killed, then the job is preempted, and no step is done again that was saved."""
+    shutil.copytree(SOURCE / "examples/slurm", bench.folder, dirs_exist_ok=True)
+    job = SlurmJob(bench.cluster, bench.folder / "train.out", f"--nodelist={bench.nodelist}", bench.folder / "job.sbatch", "250")
+    job.wait_for("^saved after step 50 ", limit_s=2 * LIMIT_S)  # torch is loaded beside twenty ranks of other stories
+    bench.cluster.kill_worker(bench.nodes[1])
+    job.wait_for("^saved after step 100 ", limit_s=2 * LIMIT_S)
+    bench.preempt(1)
+    job.wait_state("COMPLETED", limit_s=2 * LIMIT_S)
+    job.check(ExitCode="0:0", Restarts="1")
+    job.check_accounted(bench.requeued, "COMPLETED|0:0")
+    saved = [int(step) for step in re.findall(r"^saved after step (\d+) of 250: ", job.printed(), re.M)]
+    assert saved == sorted(set(saved)) and {50, 100, 150, 200, 250} < set(saved), job.printed()
+    assert re.search(r"rank \d on host\d was killed by SIGKILL", job.printed()), job.printed()
 
 
 def signalled_script(bench: Bench) -> None:
@@ -386,12 +397,12 @@ def save_cut_at_the_limit(bench: Bench, *ddprun: str, exit_code: str, accounted:
 
 # The number of nodes of each.
 STORIES: dict[Callable[[Bench], None], int] = {
+    example: 2,
     preempted_twice: 2,
     told_by_slurm_alone: 2,
     node_lost: 2,
     preempted_without_grace: 1,
     preempted_by_the_users_signal: 1,
-    signalled_ranks: 1,
     signalled_ranks_by_usr1: 1,
     signalled_script: 1,
     cancelled: 1,
@@ -416,4 +427,4 @@ ONLY_WITHOUT_REQUEUE_EXIT = [preempted_by_the_users_signal, chain, chain_without
 if os.environ.get("DDPRUN_SOAK"):
     STORIES |= LONG_STORIES
 else:  # what is the same at both sites runs at one
-    ONLY_WITHOUT_REQUEUE_EXIT += [told_by_slurm_alone, node_lost, task_of_an_array, heterogeneous, program_without_the_channel]
+    ONLY_WITHOUT_REQUEUE_EXIT += [told_by_slurm_alone, example, node_lost, task_of_an_array, heterogeneous, program_without_the_channel]
