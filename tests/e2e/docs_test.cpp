@@ -205,3 +205,4 @@ TEST_CASE("examples/transformers-trainer does what its README says", "[docs]") {
 TEST_CASE("examples/lightning does what its README says", "[docs]") {
   if (!no_module("pytorch_lightning")) check_example("lightning", {});
 }
+TEST_CASE("examples/kubernetes does what its README says", "[docs]") { check_example("kubernetes", {}); }

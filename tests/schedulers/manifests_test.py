@@ -141,6 +141,15 @@ class MadeManifests(unittest.TestCase):
         for manifest in made("Secret", "ConfigMap", "Service", "Job"):
             kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
 
+    def test_kubernetes_takes_what_the_example_makes(self):
+        example = SOURCE / "examples/kubernetes/job.toml"
+        printed = subprocess.run([DDPRUN, "submit", "--to", "k8s", "--dry-run", example], capture_output=True, text=True, check=True).stdout
+        manifests = list(yaml.safe_load_all(printed))
+        self.assertEqual([manifest["kind"] for manifest in manifests], ["Secret", "ConfigMap", "Service", "Job"])
+        for manifest in manifests:
+            kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+        self.assertEqual((manifests[3]["spec"]["completions"], manifests[1]["data"]["job.toml"]), (2, example.read_text()))
+
     def test_jobset_takes_its_own_and_kubernetes_the_job_in_it(self):
         for manifest in made("JobSet"):
             check_custom(manifest)
