@@ -1,4 +1,5 @@
-// The links of docs/ and of the pages at the top: each leads to a file of the repository, and to a heading of it.
+// The links of docs/, examples/ and of the pages at the top: each leads to a file of the repository, and to a heading
+// of it.
 #include <cctype>
 #include <regex>
 
@@ -49,9 +50,27 @@ TEST_CASE("every link of the pages leads to a file and a heading", "[links]") {
   const fs::path source = source_folder();
   std::string broken = broken_links(source / "README.md") + broken_links(source / "ARCHITECTURE.md");
   for (const char* name : kTopPages) broken += broken_links(source / name);
-  for (const auto& entry : fs::recursive_directory_iterator(source / "docs"))
-    if (entry.path().extension() == ".md") broken += broken_links(entry.path());
+  for (const char* folder : {"docs", "examples"})
+    for (const auto& entry : fs::recursive_directory_iterator(source / folder))
+      if (entry.path().extension() == ".md") broken += broken_links(entry.path());
   CHECK(broken == "");
+}
+
+TEST_CASE("examples/README.md names every example, and each is small", "[links]") {
+  const fs::path examples = fs::path(source_folder()) / "examples";
+  const std::string index = read_file(examples / "README.md");
+  for (const auto& example : fs::directory_iterator(examples)) {
+    if (!example.is_directory()) continue;
+    INFO(example.path());
+    CHECK(index.find("(" + example.path().filename().string() + "/README.md)") != std::string::npos);
+    std::ptrdiff_t lines = 0;
+    for (const auto& file : fs::directory_iterator(example))
+      if (file.path().extension() != ".md" && file.path().extension() != ".ipynb") {
+        const std::string text = read_file(file.path());
+        lines += std::count(text.begin(), text.end(), '\n');
+      }
+    CHECK(lines <= 60);
+  }
 }
 
 TEST_CASE("docs/README.md names every page of docs/", "[links]") {
