@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "agent/process/file_thread.h"
+#include "agent/process/files/file_thread.h"
 #include "agent/process/keeper.h"
 #include "agent/process/standard_streams.h"
 #include "launcher/command/chaos_command.h"

@@ -22,7 +22,7 @@
 #include "agent/desk/rank_output.h"
 #include "agent/hang/hang_watch.h"
 #include "agent/http/http_server.h"
-#include "agent/process/file_thread.h"
+#include "agent/process/files/file_thread.h"
 #include "agent/status/act_request.h"
 #include "agent/status/agent_socket.h"
 #include "agent/status/asked_once.h"

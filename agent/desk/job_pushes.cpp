@@ -8,7 +8,7 @@
 
 #include "agent/http/http_syntax.h"
 #include "agent/http/https.h"
-#include "agent/process/regular_file.h"
+#include "agent/process/files/regular_file.h"
 #include "agent/push/kubeflow_status.h"
 #include "agent/status/otlp_json.h"
 

@@ -10,7 +10,7 @@
 
 #include <asio/io_context.hpp>
 
-#include "agent/process/file_thread.h"
+#include "agent/process/files/file_thread.h"
 #include "agent/push/push_options.h"
 #include "agent/push/pusher.h"
 #include "agent/status/metrics_text.h"

@@ -17,7 +17,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "agent/desk/last_lines.h"
-#include "agent/process/file_thread.h"
+#include "agent/process/files/file_thread.h"
 #include "rendezvous/coordination/inquiry/job_view.h"
 
 namespace ddprun::agent {

@@ -15,7 +15,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "agent/logs/kept_output.h"
-#include "agent/process/file_thread.h"
+#include "agent/process/files/file_thread.h"
 #include "agent/status/log_request.h"
 #include "rendezvous/base/time.h"
 

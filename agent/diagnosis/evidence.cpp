@@ -12,9 +12,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "agent/process/own_groups.h"
+#include "agent/process/files/regular_file.h"
+#include "agent/process/groups/own_groups.h"
 #include "agent/process/process.h"
-#include "agent/process/regular_file.h"
 
 namespace ddprun::agent {
 namespace fs = std::filesystem;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "agent/etcd/etcd_access.h"
-#include "agent/process/renewed_files.h"
+#include "agent/process/files/renewed_files.h"
 
 namespace ddprun::agent {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "agent/process/file_content.h"
+#include "agent/process/files/file_content.h"
 #include "agent/process/process_table.h"
 
 namespace ddprun::agent {

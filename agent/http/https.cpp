@@ -3,7 +3,7 @@
 #include <new>
 #include <utility>
 
-#include "agent/process/renewed_files.h"
+#include "agent/process/files/renewed_files.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/peer/tls_module.h"
 

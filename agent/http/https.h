@@ -7,7 +7,7 @@
 #include <string>
 
 #include "agent/http/http_stream.h"
-#include "agent/process/file_thread.h"
+#include "agent/process/files/file_thread.h"
 
 namespace ddprun::agent {
 

@@ -11,7 +11,7 @@
 
 #include "agent/etcd/etcd_job.h"
 #include "agent/link/link_parts.h"
-#include "agent/process/regular_file.h"
+#include "agent/process/files/regular_file.h"
 #include "rendezvous/base/duration_text.h"
 #include "rendezvous/coordination/server/coordinator_client.h"
 #include "rendezvous/coordination/server/coordinator_probes.h"

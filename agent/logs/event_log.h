@@ -5,7 +5,7 @@
 #include <string>
 
 #include "agent/logs/job_event.h"
-#include "agent/process/file_thread.h"
+#include "agent/process/files/file_thread.h"
 
 namespace ddprun::agent {
 

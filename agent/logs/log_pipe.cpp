@@ -21,7 +21,7 @@
 #include "agent/logs/console.h"
 #include "agent/logs/line_buffer.h"
 #include "agent/logs/stream_ends.h"
-#include "agent/process/regular_file.h"
+#include "agent/process/files/regular_file.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/spelling.h"
 #include "rendezvous/base/thread.h"

@@ -15,7 +15,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "agent/logs/log_file.h"
-#include "agent/process/file_thread.h"
+#include "agent/process/files/file_thread.h"
 
 namespace ddprun::agent {
 

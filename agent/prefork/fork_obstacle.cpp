@@ -5,7 +5,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "agent/process/file_content.h"
+#include "agent/process/files/file_content.h"
 #include "agent/process/process_table.h"
 
 namespace ddprun::agent {

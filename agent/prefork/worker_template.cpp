@@ -18,7 +18,7 @@
 #include "agent/prefork/fork_obstacle.h"
 #include "agent/prefork/python_hook.h"
 #include "agent/process/exit_status.h"
-#include "agent/process/file_content.h"
+#include "agent/process/files/file_content.h"
 #include "agent/process/process_table.h"
 #include "rendezvous/base/spelling.h"
 #include "rendezvous/prefork/fork_request.h"

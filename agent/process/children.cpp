@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "agent/process/file_content.h"
+#include "agent/process/files/file_content.h"
 #include "agent/process/process_table.h"
 #include "rendezvous/base/spelling.h"
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "agent/process/file_content.h"
+#include "agent/process/files/file_content.h"
 #include "agent/process/process_table.h"
 #include "rendezvous/base/spelling.h"
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "agent/process/file_content.h"
+#include "agent/process/files/file_content.h"
 #include "agent/process/other_process.h"
 #include "agent/process/process_table.h"
 

@@ -1,6 +1,6 @@
 #include "agent/process/process_state.h"
 
-#include "agent/process/file_content.h"
+#include "agent/process/files/file_content.h"
 #include "agent/process/process_table.h"
 
 namespace ddprun::agent {

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "agent/process/file_content.h"
+#include "agent/process/files/file_content.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::agent {

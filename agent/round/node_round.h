@@ -11,7 +11,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "agent/copies/node_memory.h"
-#include "agent/process/cgroup.h"
+#include "agent/process/groups/cgroup.h"
 #include "agent/round/round_options.h"
 #include "agent/round/round_store.h"
 #include "agent/round/round_sweep.h"

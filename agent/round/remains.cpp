@@ -11,7 +11,7 @@
 
 #include "agent/process/children.h"
 #include "agent/process/exit_status.h"
-#include "agent/process/file_content.h"
+#include "agent/process/files/file_content.h"
 #include "agent/process/job_cookie.h"
 #include "agent/process/process_table.h"
 #include "agent/process/wrappers.h"

@@ -7,8 +7,8 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "agent/process/cgroup.h"
 #include "agent/process/children.h"
+#include "agent/process/groups/cgroup.h"
 
 namespace ddprun::agent {
 

@@ -17,7 +17,7 @@
 #include "agent/channel/worker_channels.h"
 #include "agent/logs/worker_streams.h"
 #include "agent/prefork/worker_template.h"
-#include "agent/process/numa.h"
+#include "agent/process/groups/numa.h"
 #include "agent/process/process_table.h"
 #include "agent/process/worker_env.h"
 #include "agent/process/worker_fence.h"

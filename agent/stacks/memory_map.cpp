@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "agent/process/file_content.h"
+#include "agent/process/files/file_content.h"
 #include "agent/process/process_table.h"
 #include "rendezvous/base/spelling.h"
 

@@ -16,7 +16,7 @@
 #include <optional>
 #include <system_error>
 
-#include "agent/process/file_content.h"
+#include "agent/process/files/file_content.h"
 #include "agent/process/process_table.h"
 #include "agent/stacks/memory_map.h"
 #include "rendezvous/base/child_process.h"

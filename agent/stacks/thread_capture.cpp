@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "agent/process/file_content.h"
+#include "agent/process/files/file_content.h"
 #include "agent/process/process_table.h"
 #include "agent/stacks/memory_map.h"
 #include "agent/stacks/registers.h"

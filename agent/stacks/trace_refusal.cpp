@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-#include "agent/process/file_content.h"
+#include "agent/process/files/file_content.h"
 #include "agent/process/process_table.h"
 
 namespace ddprun::agent {

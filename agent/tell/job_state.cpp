@@ -10,7 +10,7 @@
 #include <set>
 #include <utility>
 
-#include "agent/process/regular_file.h"
+#include "agent/process/files/regular_file.h"
 #include "rendezvous/base/spelling.h"
 #include "rendezvous/coordination/round/ledger.h"
 #include "rendezvous/coordination/wire/ledger_file.h"

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "agent/process/file_thread.h"
+#include "agent/process/files/file_thread.h"
 #include "rendezvous/coordination/round/round.h"
 
 namespace ddprun::agent {

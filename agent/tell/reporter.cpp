@@ -17,8 +17,8 @@
 #include "agent/diagnosis/traceback_hold.h"
 #include "agent/hang/worker_watch.h"
 #include "agent/process/exit_status.h"
+#include "agent/process/files/regular_file.h"
 #include "agent/process/process_state.h"
-#include "agent/process/regular_file.h"
 #include "rendezvous/base/spelling.h"
 #include "rendezvous/coordination/round/ledger.h"
 

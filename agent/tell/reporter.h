@@ -17,7 +17,7 @@
 #include "agent/logs/log_layout.h"
 #include "agent/logs/log_pipe.h"
 #include "agent/logs/output_watch.h"
-#include "agent/process/file_thread.h"
+#include "agent/process/files/file_thread.h"
 #include "agent/round/worker_group.h"
 #include "agent/stacks/process_stacks.h"
 #include "agent/tell/worker_files.h"

@@ -15,7 +15,7 @@
 #include "agent/logs/log_layout.h"
 #include "agent/logs/log_pipe.h"
 #include "agent/logs/own_log.h"
-#include "agent/process/file_thread.h"
+#include "agent/process/files/file_thread.h"
 #include "agent/tell/failures.h"
 #include "agent/tell/job_ending.h"
 #include "agent/tell/job_events.h"

@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
-#include "agent/process/file_thread.h"
-#include "agent/process/regular_file.h"
+#include "agent/process/files/file_thread.h"
+#include "agent/process/files/regular_file.h"
 
 namespace ddprun::agent {
 

@@ -10,7 +10,7 @@
 #include <system_error>
 
 #include "agent/http/page/page.h"
-#include "agent/process/regular_file.h"
+#include "agent/process/files/regular_file.h"
 #include "launcher/command/job_submission.h"
 #include "launcher/config/exit_codes.h"
 #include "launcher/config/inputs.h"

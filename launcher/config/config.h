@@ -15,7 +15,7 @@
 #include "agent/logs/output_watch.h"
 #include "agent/logs/rank_selection.h"
 #include "agent/machine/machine_limits.h"
-#include "agent/process/numa.h"
+#include "agent/process/groups/numa.h"
 #include "agent/process/wrappers.h"
 #include "launcher/settings/option.h"
 #include "launcher/ssh/host_list.h"

@@ -15,7 +15,7 @@
 #include <memory>
 
 #include "agent/diagnosis/evidence.h"
-#include "agent/process/cpu_quota.h"
+#include "agent/process/groups/cpu_quota.h"
 #include "launcher/config/visible_gpus.h"
 
 namespace ddprun::launcher {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "agent/machine/nvml.h"
-#include "agent/process/numbered_files.h"
+#include "agent/process/files/numbered_files.h"
 
 namespace ddprun::launcher {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/process/gpu_files.h"
+#include "agent/process/groups/gpu_files.h"
 
 namespace ddprun::launcher {
 

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "agent/process/file_thread.h"
-#include "agent/process/regular_file.h"
+#include "agent/process/files/file_thread.h"
+#include "agent/process/files/regular_file.h"
 #include "rendezvous/base/print_line.h"
 
 namespace ddprun::launcher {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "agent/process/file_thread.h"
+#include "agent/process/files/file_thread.h"
 #include "agent/process/job_cookie.h"
 #include "launcher/config/inputs.h"
 #include "launcher/config/machine.h"

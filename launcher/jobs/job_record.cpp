@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "agent/process/regular_file.h"
+#include "agent/process/files/regular_file.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/json_text.h"
 #include "rendezvous/base/random_name.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "agent/process/regular_file.h"
+#include "agent/process/files/regular_file.h"
 #include "launcher/jobs/recurring_problem.h"
 #include "rendezvous/base/error.h"
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "agent/process/file_thread.h"
+#include "agent/process/files/file_thread.h"
 #include "launcher/jobs/job_record.h"
 
 namespace ddprun::launcher {

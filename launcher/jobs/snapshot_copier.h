@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/process/file_thread.h"
+#include "agent/process/files/file_thread.h"
 #include "agent/process/shell_command.h"
 #include "launcher/jobs/job_description.h"
 #include "rendezvous/base/time.h"

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "agent/process/topology.h"
+#include "agent/process/groups/topology.h"
 #include "launcher/config/inputs.h"
 #include "launcher/config/visible_gpus.h"
 #include "launcher/plan/search_context.h"

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "agent/process/numa.h"
+#include "agent/process/groups/numa.h"
 #include "agent/process/worker_env.h"
 #include "launcher/config/config.h"
 #include "launcher/config/machine.h"

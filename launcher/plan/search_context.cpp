@@ -11,7 +11,7 @@
 #include <filesystem>
 
 #include "agent/diagnosis/evidence.h"
-#include "agent/process/regular_file.h"
+#include "agent/process/files/regular_file.h"
 #include "launcher/plan/first_line.h"
 #include "rendezvous/base/error.h"
 

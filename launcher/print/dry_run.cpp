@@ -4,7 +4,7 @@
 #include <cctype>
 #include <string_view>
 
-#include "agent/process/numa.h"
+#include "agent/process/groups/numa.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {

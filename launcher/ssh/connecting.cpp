@@ -4,7 +4,7 @@
 #include <sstream>
 #include <vector>
 
-#include "agent/process/file_content.h"
+#include "agent/process/files/file_content.h"
 
 namespace ddprun::launcher {
 namespace {

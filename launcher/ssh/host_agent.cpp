@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "agent/process/files/regular_file.h"
 #include "agent/process/process.h"
-#include "agent/process/regular_file.h"
 #include "launcher/ssh/message.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/peer/token.h"

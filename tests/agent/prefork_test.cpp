@@ -8,7 +8,7 @@
 #include "agent/prefork/loaded_files.h"
 #include "agent/prefork/worker_template.h"
 #include "agent/process/children.h"
-#include "agent/process/file_content.h"
+#include "agent/process/files/file_content.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/prefork/fork_request.h"
 #include "tests/support/test.h"

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "agent/process/control_groups.h"
+#include "agent/process/groups/control_groups.h"
 #include "tests/support/command.h"
 
 namespace ddprun::test {

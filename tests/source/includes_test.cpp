@@ -33,60 +33,66 @@ rendezvous/coordination/server: rendezvous/base rendezvous/coordination rendezvo
     rendezvous/coordination/round rendezvous/coordination/wire rendezvous/peer rendezvous/store rendezvous/store/proxy
 rendezvous/etcd: rendezvous/base rendezvous/coordination rendezvous/coordination/round rendezvous/coordination/server
     rendezvous/coordination/wire
-agent/process: rendezvous/base rendezvous/channel rendezvous/coordination/round
+agent/process/files: rendezvous/base
+agent/process: agent/process/files rendezvous/base rendezvous/channel rendezvous/coordination/round
+agent/process/groups: agent/process agent/process/files rendezvous/base
 agent/channel: agent/process rendezvous/base rendezvous/channel rendezvous/coordination/round
-agent/prefork: agent/channel agent/process rendezvous/base rendezvous/prefork
-agent/diagnosis: agent/channel agent/process rendezvous/base rendezvous/coordination/account
-    rendezvous/coordination/round
-agent/logs: agent/diagnosis agent/process rendezvous/base rendezvous/coordination/round
-agent/stacks: agent/process rendezvous/base
+agent/prefork: agent/channel agent/process agent/process/files rendezvous/base rendezvous/prefork
+agent/diagnosis: agent/channel agent/process agent/process/files agent/process/groups rendezvous/base
+    rendezvous/coordination/account rendezvous/coordination/round
+agent/logs: agent/diagnosis agent/process agent/process/files rendezvous/base rendezvous/coordination/round
+agent/stacks: agent/process agent/process/files rendezvous/base
 agent/http/page:
-agent/http: agent/process rendezvous/base rendezvous/peer
-agent/etcd: agent/http agent/process rendezvous/base rendezvous/coordination/round rendezvous/etcd
+agent/http: agent/process/files rendezvous/base rendezvous/peer
+agent/etcd: agent/http agent/process/files rendezvous/base rendezvous/coordination/round rendezvous/etcd
 agent/push: agent/http rendezvous/base
 agent/status: rendezvous/base rendezvous/coordination rendezvous/coordination/account rendezvous/coordination/inquiry
     rendezvous/coordination/round
-agent/hang: agent/channel agent/logs agent/process agent/stacks rendezvous/base rendezvous/coordination
-    rendezvous/coordination/account rendezvous/coordination/inquiry rendezvous/coordination/round
+agent/hang: agent/channel agent/logs agent/process agent/process/files agent/stacks rendezvous/base
+    rendezvous/coordination rendezvous/coordination/account rendezvous/coordination/inquiry
+    rendezvous/coordination/round
 agent/faults: rendezvous/coordination/inquiry
 agent/machine: agent/diagnosis agent/process rendezvous/base rendezvous/coordination/round
-agent/desk: agent/channel agent/diagnosis agent/hang agent/http agent/http/page agent/logs agent/process agent/push
-    agent/stacks agent/status rendezvous/base rendezvous/coordination rendezvous/coordination/inquiry
-    rendezvous/coordination/round rendezvous/coordination/wire rendezvous/peer
+agent/desk: agent/channel agent/diagnosis agent/hang agent/http agent/http/page agent/logs agent/process
+    agent/process/files agent/push agent/stacks agent/status rendezvous/base rendezvous/coordination
+    rendezvous/coordination/inquiry rendezvous/coordination/round rendezvous/coordination/wire rendezvous/peer
 agent/copies: rendezvous/base rendezvous/coordination/round rendezvous/memory rendezvous/peer rendezvous/store
-agent/link: agent/etcd agent/logs agent/process rendezvous/base rendezvous/coordination
+agent/link: agent/etcd agent/logs agent/process agent/process/files rendezvous/base rendezvous/coordination
     rendezvous/coordination/election rendezvous/coordination/round rendezvous/coordination/server
     rendezvous/coordination/wire rendezvous/etcd rendezvous/peer rendezvous/store/proxy
-agent/round: agent/channel agent/copies agent/link agent/logs agent/prefork agent/process rendezvous/base
-    rendezvous/coordination/round rendezvous/coordination/server rendezvous/memory rendezvous/peer rendezvous/store
-    rendezvous/store/proxy
-agent/tell: agent/channel agent/diagnosis agent/hang agent/link agent/logs agent/process agent/round agent/stacks
-    rendezvous/base rendezvous/coordination rendezvous/coordination/round rendezvous/coordination/wire
+agent/round: agent/channel agent/copies agent/link agent/logs agent/prefork agent/process agent/process/files
+    agent/process/groups rendezvous/base rendezvous/coordination/round rendezvous/coordination/server
+    rendezvous/memory rendezvous/peer rendezvous/store rendezvous/store/proxy
+agent/tell: agent/channel agent/diagnosis agent/hang agent/link agent/logs agent/process agent/process/files
+    agent/round agent/stacks rendezvous/base rendezvous/coordination rendezvous/coordination/round
+    rendezvous/coordination/wire
 agent: agent/channel agent/desk agent/faults agent/hang agent/link agent/logs agent/machine agent/process agent/push
     agent/round agent/tell rendezvous/base rendezvous/peer
 launcher/view: rendezvous/base
 launcher/settings: rendezvous/base
 launcher/scheduler: launcher/settings rendezvous/base rendezvous/peer
-launcher/ssh: agent/logs agent/process agent/round launcher/scheduler launcher/settings launcher/view rendezvous/base
-    rendezvous/coordination/round rendezvous/peer
+launcher/ssh: agent/logs agent/process agent/process/files agent/round launcher/scheduler launcher/settings
+    launcher/view rendezvous/base rendezvous/coordination/round rendezvous/peer
 launcher/report: rendezvous/base rendezvous/coordination/account
 launcher/chaos: launcher/settings launcher/view rendezvous/base rendezvous/coordination/inquiry
-launcher/config: agent/diagnosis agent/etcd agent/hang agent/http agent/logs agent/machine agent/process agent/push
-    launcher/scheduler launcher/settings launcher/ssh rendezvous/base rendezvous/coordination/inquiry
-    rendezvous/coordination/round rendezvous/peer
-launcher/print: agent/process launcher/config launcher/settings rendezvous/base
-launcher/plan: agent agent/diagnosis agent/link agent/logs agent/process launcher/config launcher/print
-    launcher/scheduler launcher/ssh rendezvous/base rendezvous/coordination rendezvous/peer
-launcher/jobs: agent/logs agent/process launcher/config launcher/plan launcher/print launcher/settings rendezvous/base
-    rendezvous/coordination/round
+launcher/config: agent/diagnosis agent/etcd agent/hang agent/http agent/logs agent/machine agent/process
+    agent/process/files agent/process/groups agent/push launcher/scheduler launcher/settings launcher/ssh
+    rendezvous/base rendezvous/coordination/inquiry rendezvous/coordination/round rendezvous/peer
+launcher/print: agent/process agent/process/groups launcher/config launcher/settings rendezvous/base
+launcher/plan: agent agent/diagnosis agent/link agent/logs agent/process agent/process/files agent/process/groups
+    launcher/config launcher/print launcher/scheduler launcher/ssh rendezvous/base rendezvous/coordination
+    rendezvous/peer
+launcher/jobs: agent/logs agent/process agent/process/files launcher/config launcher/plan launcher/print
+    launcher/settings rendezvous/base rendezvous/coordination/round
 launcher/jobs/places: launcher/jobs launcher/scheduler launcher/settings rendezvous/base
 launcher/running: agent/etcd agent/process agent/status launcher/config launcher/jobs launcher/jobs/places
     launcher/plan launcher/view rendezvous/base rendezvous/coordination/wire rendezvous/peer
-launcher/command: agent/http/page agent/process agent/status launcher/chaos launcher/config launcher/jobs
-    launcher/jobs/places launcher/plan launcher/report launcher/running launcher/scheduler launcher/settings
-    launcher/view rendezvous/base rendezvous/coordination/inquiry rendezvous/coordination/round rendezvous/peer
-launcher: agent agent/logs agent/process agent/tell launcher/command launcher/config launcher/jobs launcher/plan
-    launcher/print launcher/ssh rendezvous/base rendezvous/channel rendezvous/peer
+launcher/command: agent/http/page agent/process agent/process/files agent/status launcher/chaos launcher/config
+    launcher/jobs launcher/jobs/places launcher/plan launcher/report launcher/running launcher/scheduler
+    launcher/settings launcher/view rendezvous/base rendezvous/coordination/inquiry rendezvous/coordination/round
+    rendezvous/peer
+launcher: agent agent/logs agent/process agent/process/files agent/tell launcher/command launcher/config launcher/jobs
+    launcher/plan launcher/print launcher/ssh rendezvous/base rendezvous/channel rendezvous/peer
 trainer/include/ddprun:
 trainer/ddp/group: trainer/include/ddprun rendezvous/base rendezvous/channel rendezvous/peer rendezvous/store
 trainer/ddp/collectives: trainer/include/ddprun rendezvous/base rendezvous/channel trainer/ddp/group

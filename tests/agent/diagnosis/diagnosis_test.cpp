@@ -5,7 +5,7 @@
 #include "agent/diagnosis/core_file.h"
 #include "agent/diagnosis/exec_failure.h"
 #include "agent/diagnosis/last_lines.h"
-#include "agent/process/control_groups.h"
+#include "agent/process/groups/control_groups.h"
 #include "tests/support/test.h"
 
 namespace {

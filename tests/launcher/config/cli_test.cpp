@@ -582,8 +582,7 @@ TEST_CASE("an elastic job without an endpoint meets on this machine, a job of so
 // Of another protocol is the first version that has it.
 TEST_CASE("a node is one of a job with nodes of 0.1.0, whose control protocol it speaks", "[config]") {
   const Config config = parsed({"--nnodes=2", "--node-rank=1", "--master-addr=h", "p"});
-  const AgentOptions options =
-      job_options(config, kMachine, {"/bin/p", {"p"}, false}, "run", {"host", "", {}, "", {}, {Locality::remote}});
+  const AgentOptions options = options_of(config, {"host", "", {}, "", {}, {Locality::remote}});
   REQUIRE(options.meeting);
   const Fingerprint of_0_1_0{13, "0.1.0", "2", "p"};
   CHECK(difference(of_0_1_0, options.meeting->fingerprint) == "");

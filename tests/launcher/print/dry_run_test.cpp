@@ -1,6 +1,6 @@
 #include "launcher/print/dry_run.h"
 
-#include "agent/process/numa.h"
+#include "agent/process/groups/numa.h"
 #include "tests/support/test.h"
 
 TEST_CASE("a dry run shows for each rank what it would get", "[dry_run]") {

@@ -2,8 +2,8 @@
 #pragma once
 #include <filesystem>
 
-#include "agent/process/gpu_files.h"
-#include "agent/process/numa.h"
+#include "agent/process/groups/gpu_files.h"
+#include "agent/process/groups/numa.h"
 
 namespace ddprun::agent {
 

@@ -1,4 +1,4 @@
-#include "agent/process/cgroup.h"
+#include "agent/process/groups/cgroup.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "agent/process/control_groups.h"
-#include "agent/process/file_content.h"
+#include "agent/process/files/file_content.h"
+#include "agent/process/groups/control_groups.h"
 #include "rendezvous/base/time.h"
 
 namespace ddprun::agent {

@@ -1,6 +1,6 @@
-#include "agent/process/own_groups.h"
+#include "agent/process/groups/own_groups.h"
 
-#include "agent/process/regular_file.h"
+#include "agent/process/files/regular_file.h"
 
 namespace ddprun::agent {
 namespace {

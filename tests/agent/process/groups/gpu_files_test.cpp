@@ -1,11 +1,11 @@
 // AMD's and Intel's GPUs in trees like /sys of machines that have some.
-#include "agent/process/gpu_files.h"
+#include "agent/process/groups/gpu_files.h"
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "agent/process/topology.h"
+#include "agent/process/groups/topology.h"
 #include "tests/support/test.h"
 
 namespace {

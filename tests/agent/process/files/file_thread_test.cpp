@@ -1,5 +1,5 @@
 // A file system that does not answer is a promise that is not kept yet.
-#include "agent/process/file_thread.h"
+#include "agent/process/files/file_thread.h"
 
 #include <future>
 

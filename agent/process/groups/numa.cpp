@@ -1,4 +1,4 @@
-#include "agent/process/numa.h"
+#include "agent/process/groups/numa.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "agent/process/control_groups.h"
+#include "agent/process/groups/control_groups.h"
 
 #include <cstring>
 #include <optional>

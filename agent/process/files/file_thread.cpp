@@ -1,4 +1,4 @@
-#include "agent/process/file_thread.h"
+#include "agent/process/files/file_thread.h"
 
 #include <pthread.h>
 

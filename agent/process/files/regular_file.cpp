@@ -1,4 +1,4 @@
-#include "agent/process/regular_file.h"
+#include "agent/process/files/regular_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

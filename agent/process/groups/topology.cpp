@@ -1,10 +1,10 @@
-#include "agent/process/topology.h"
+#include "agent/process/groups/topology.h"
 
 #include <algorithm>
 #include <sstream>
 
-#include "agent/process/file_content.h"
-#include "agent/process/numbered_files.h"
+#include "agent/process/files/file_content.h"
+#include "agent/process/files/numbered_files.h"
 
 namespace ddprun::agent {
 namespace fs = std::filesystem;

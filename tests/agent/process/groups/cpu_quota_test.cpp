@@ -1,6 +1,6 @@
 // How many CPUs control groups leave, read from made-up trees (a real group: e2e/scheduler_test.cpp) and by ddprun in a
 // real group.
-#include "agent/process/cpu_quota.h"
+#include "agent/process/groups/cpu_quota.h"
 
 #include "tests/support/test.h"
 

@@ -1,11 +1,11 @@
-#include "agent/process/renewed_files.h"
+#include "agent/process/files/renewed_files.h"
 
 #include <sys/stat.h>
 
 #include <cstring>
 #include <utility>
 
-#include "agent/process/regular_file.h"
+#include "agent/process/files/regular_file.h"
 
 namespace ddprun::agent {
 namespace {

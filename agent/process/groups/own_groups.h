@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/process/control_groups.h"
+#include "agent/process/groups/control_groups.h"
 
 namespace ddprun::agent {
 

@@ -1,4 +1,4 @@
-#include "agent/process/renewed_files.h"
+#include "agent/process/files/renewed_files.h"
 
 #include "tests/support/command.h"
 #include "tests/support/test.h"

@@ -1,6 +1,6 @@
-#include "agent/process/numa.h"
+#include "agent/process/groups/numa.h"
 
-#include "agent/process/topology.h"
+#include "agent/process/groups/topology.h"
 #include "tests/support/test.h"
 
 namespace {

@@ -1,9 +1,9 @@
-#include "agent/process/cgroup.h"
+#include "agent/process/groups/cgroup.h"
 
 #include <poll.h>
 #include <sys/prctl.h>
 
-#include "agent/process/file_content.h"
+#include "agent/process/files/file_content.h"
 #include "tests/support/test.h"
 
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/process/file_thread.h"
+#include "agent/process/files/file_thread.h"
 
 namespace ddprun::agent {
 

@@ -1,11 +1,11 @@
-#include "agent/process/cpu_quota.h"
+#include "agent/process/groups/cpu_quota.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 
-#include "agent/process/own_groups.h"
-#include "agent/process/regular_file.h"
+#include "agent/process/files/regular_file.h"
+#include "agent/process/groups/own_groups.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::agent {

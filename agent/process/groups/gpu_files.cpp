@@ -1,4 +1,4 @@
-#include "agent/process/gpu_files.h"
+#include "agent/process/groups/gpu_files.h"
 
 #include <unistd.h>
 
@@ -11,8 +11,8 @@
 #include <sstream>
 #include <string_view>
 
-#include "agent/process/file_content.h"
-#include "agent/process/numbered_files.h"
+#include "agent/process/files/file_content.h"
+#include "agent/process/files/numbered_files.h"
 
 namespace ddprun::agent {
 namespace fs = std::filesystem;
