@@ -8,12 +8,12 @@
 #include "launcher/config/job_file.h"
 #include "launcher/config/metrics_file.h"
 #include "launcher/config/options.h"
+#include "launcher/config/values.h"
 #include "launcher/jobs/hyperparameters.h"
 #include "launcher/jobs/sagemaker_names.h"
 #include "launcher/print/print_config.h"
 #include "launcher/settings/paths.h"
 #include "launcher/settings/values.h"
-#include "launcher/config/values.h"
 #include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {
