@@ -43,7 +43,7 @@ HeadFacts head_facts(const Config& config, const Inputs& inputs) {
 void copy_to_hosts(const HostPlan& plan) {
   std::error_code unknown;
   if (!std::filesystem::is_directory(plan.sync, unknown))
-    throw UsageError("cannot copy " + plan.sync + " to the hosts (--sync)", "there is no such folder");
+    throw UsageError("cannot copy " + plan.sync_named + " to the hosts (--sync)", "there is no such folder");
   std::vector<std::string> others;
   for (const JobHost& host : plan.head.order.hosts)
     if (!is_this_machine(host.name, plan.head.own_name) && std::ranges::find(others, host.name) == others.end())

@@ -154,7 +154,8 @@ std::variant<std::vector<std::string>, std::string> start_options(const Config& 
 }
 
 HostPlan plan_on_hosts(const Config& config, const HeadFacts& facts) {
-  HostPlan plan{.sync = folder_to_copy(config, facts), .record = record_facts(config, facts.run_id)};
+  HostPlan plan{
+      .sync = folder_to_copy(config, facts), .sync_named = config.sync, .record = record_facts(config, facts.run_id)};
   plan.head.order = host_job_order(config, facts);
   if (encode(plan.head.order).size() > rendezvous::kFrameBytesMax)
     throw UsageError("cannot hand the job to its hosts",

@@ -32,7 +32,8 @@ std::variant<std::vector<std::string>, std::string> start_options(const Config& 
 // A job on several hosts, decided once from its Config.
 struct HostPlan {
   JobHeadOptions head = {};
-  std::string sync = {};  // this folder is copied to the hosts first; empty: none
+  std::string sync = {},
+              sync_named = {};  // this folder is copied to the hosts first, as the user named it; empty: none
   RecordFacts record = {};
 };
 // Throws UsageError.

@@ -158,7 +158,7 @@ TEST_CASE("every Python worker can import the channel, by both its names, and a 
                         {.env = {{"PYTHONPATH", before.empty() ? std::nullopt : std::optional(before)}}});
   INFO(end.err);
   CHECK(end == exited(0));
-  CHECK(has(end.out, (before.empty() ? "/share/ddprun/python " : before + " ") + "0.1."));
+  CHECK(has(end.out, (before.empty() ? "/share/ddprun/python " : before + " ") + project_version()));
   CHECK(has(end.out, "<function launch"));
 }
 
