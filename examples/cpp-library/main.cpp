@@ -18,7 +18,7 @@ int main() try {
   const auto group = ddprun::init_process_group();
   auto line = std::make_shared<Line>();
   line->to(group.device());
-  torch::optim::SGD optimizer(line->parameters(), 0.01);
+  torch::optim::SGD optimizer(line->parameters(), 0.1);
   ddprun::Snapshots snapshots({.path = "line.pt"}, group);
   const ddprun::TrainingState state{.model = *line, .optimizer = &optimizer};
   auto at = snapshots.resume(state).value_or(ddprun::Resumed{}).at;
@@ -26,7 +26,7 @@ int main() try {
   ddprun::DistributedDataParallel ddp(line, {}, group);  // begins with rank 0's weights
 
   const at::Tensor x = torch::linspace(-1, 1, 200, group.device()).unsqueeze(1), y = 3 * x - 1;
-  for (; at.epochs_run < 300; snapshots.save(state, {.at = at})) {
+  for (; at.epochs_run < 40; snapshots.save(state, {.at = at})) {
     const auto indices = ddprun::epoch_indices(
         {.dataset_size = x.size(0), .rank = group.rank(), .world_size = group.world_size()}, at.epochs_run++);
     for (const at::Tensor& batch : torch::tensor(indices).to(group.device()).split(10)) {
