@@ -26,7 +26,7 @@ int main() try {
   ddprun::DistributedDataParallel ddp(line, {}, group);  // begins with rank 0's weights
 
   const at::Tensor x = torch::linspace(-1, 1, 200, group.device()).unsqueeze(1), y = 3 * x - 1;
-  for (; at.epochs_run < 40; snapshots.save(state, {.at = at})) {
+  for (; at.epochs_run < 100; snapshots.save(state, {.at = at})) {
     const auto indices = ddprun::epoch_indices(
         {.dataset_size = x.size(0), .rank = group.rank(), .world_size = group.world_size()}, at.epochs_run++);
     for (const at::Tensor& batch : torch::tensor(indices).to(group.device()).split(10)) {

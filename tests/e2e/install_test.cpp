@@ -76,7 +76,7 @@ TEST_CASE("examples/cpp-library builds on the installed library and does what it
   int from = 0;
   double bias = 0;
   REQUIRE(std::sscanf(printed.c_str() + printed.rfind("from epoch "), "from epoch %d", &from) == 1);
-  CHECK(from >= 18);  // epoch 20 is printed before it is saved, and 19 may not be written yet
+  CHECK(from >= 3);  // epoch 5 is printed before it is saved, and 4 may not be written yet
   REQUIRE(std::sscanf(printed.c_str() + printed.find("[{"), "[{\"bias\":%lf,\"rank\":0},", &bias) == 1);
   CHECK(std::abs(bias + 1) < 0.01);
   const Ended launched = run({folder / "build/own_launch"}, 60s, {.env = {{"PATH", "/usr/bin:/bin"}}});
