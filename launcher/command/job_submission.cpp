@@ -66,6 +66,9 @@ bool has_hosts(const JobDescription& job) {
   return false;
 }
 
+// A pod of a job that `ddprun submit --to k8s` has made: the others run the same file.
+bool in_a_pod() { return own_environment().contains("JOB_COMPLETION_INDEX"); }
+
 void check_place(const LoadedJob& loaded, Place place) {
   const JobDescription& job = loaded.job;
   if (place == Place::ssh && !has_hosts(job))
@@ -74,7 +77,7 @@ void check_place(const LoadedJob& loaded, Place place) {
   if ((place == Place::slurm || place == Place::kubernetes) && has_hosts(job))
     throw UsageError("cannot submit to " + name_of(place), "the job's file names hosts for ssh",
                      "Leave hosts and hostfile out: the scheduler chooses the nodes.");
-  if (place == Place::here && job.nodes > 1 && !has_hosts(job))
+  if (place == Place::here && job.nodes > 1 && !has_hosts(job) && !in_a_pod())
     throw UsageError("cannot run a job of " + std::to_string(job.nodes) + " nodes here", "this is one machine",
                      "Name hosts = \"a:4,b:4\", or use --to slurm or k8s.");
   if (place == Place::slurm)

@@ -150,6 +150,11 @@ class MadeManifests(unittest.TestCase):
             kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
         self.assertEqual((manifests[3]["spec"]["completions"], manifests[1]["data"]["job.toml"]), (2, example.read_text()))
 
+    def test_each_pod_accepts_the_file_of_a_job_of_several(self):
+        words = [DDPRUN, "run", SOURCE / "examples/kubernetes/job.toml", "--set", f"source_dir={SOURCE}", "--dry-run"]
+        ran = subprocess.run(words, env=os.environ | {"JOB_COMPLETION_INDEX": "1"}, capture_output=True, text=True)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+
     def test_jobset_takes_its_own_and_kubernetes_the_job_in_it(self):
         for manifest in made("JobSet"):
             check_custom(manifest)
