@@ -78,6 +78,7 @@ TEST_CASE("the bar fits the terminal, down to 30 columns", "[progress]") {
 TEST_CASE("the last line sums the run up", "[progress]") {
   CHECK(line_of(RunReport{.epochs = 10, .correct = 283, .tested = 297, .samples = 15000, .time = 2s}) ==
         "done: 10 epochs, accuracy 0.9529 (283 of 297), 15000 in 2.0 s: 7500 samples/s");
+  CHECK(line_of(RunReport{.epochs = 8, .samples = 12560, .time = 10400ms}).ends_with(" in 10 s: 1208 samples/s"));
 }
 
 TEST_CASE("a log has a line for every N-th step", "[progress]") {

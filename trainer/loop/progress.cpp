@@ -71,9 +71,10 @@ std::string line_of(const EpochReport& e) {
 }
 
 std::string line_of(const RunReport& r) {
-  return format("done: %lld %s, %s%lld in %.1f s: %.0f samples/s", wide(r.epochs), r.epochs == 1 ? "epoch" : "epochs",
-                result_text(r.test_loss, r.correct, r.tested).c_str(), wide(r.samples), r.time.count(),
-                static_cast<double>(r.samples) / std::max(r.time.count(), 1e-9));
+  const double seconds = r.time.count();
+  return format("done: %lld %s, %s%lld in %.*f s: %.0f samples/s", wide(r.epochs), r.epochs == 1 ? "epoch" : "epochs",
+                result_text(r.test_loss, r.correct, r.tested).c_str(), wide(r.samples), seconds < 9.95 ? 1 : 0, seconds,
+                static_cast<double>(r.samples) / std::max(seconds, 1e-9));
 }
 
 std::string line_of(const std::vector<RankPart>& parts, bool classified) {
