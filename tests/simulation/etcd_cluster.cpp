@@ -34,7 +34,7 @@ RoundPolicy policy_on_etcd(const EtcdClusterOptions& options) {
           .nodes_max = options.nodes_max,
           .restarts = {.max_restarts = 1'000'000, .credit_after = {}},
           .exclusion = {.failures = 0},
-          .last_call = 5s,
+          .last_call = options.last_call,
           .record_outside = true};
 }
 
@@ -293,7 +293,7 @@ void EtcdCluster::divide(NodeId id) {
   net_.put(id, ++sides_);
   net_.after(lasts, [this, id] { net_.put(id, 0); });
   for (const NodeId other : present_nodes()) {
-    if (node(other).leadership) etcd_.be_slow(other, lasts, 1'000 + net_.up_to(kSlowMostMs / 2));
+    if (node(other).leadership) etcd_.be_slow(other, lasts, 500 + net_.up_to(1'000));
     if (other != id && !node(other).leadership) etcd_.cut(other, lasts);
   }
 }
@@ -474,6 +474,8 @@ void EtcdCluster::carry_out(NodeId id, const LookForNodes& action) {
     self.fallbacks.push_back(action.nodes[i].id);
   connect_to(id, self.holder);
   const int look = ++self.look;
+  if (options_.bug == EtcdBug::no_wait_for_members)
+    for (const RoundNode& other : action.nodes) elect(id, NodeGone{other.id});
   for (const RoundNode& other : action.nodes) probe_in_look(id, look, other.id);
 }
 
@@ -954,7 +956,7 @@ void EtcdCluster::execute(NodeId id, const agent::Action& action) {
                  [&](const agent::StartWorkers& a) { start(id, a.seat); },
                  [&](const agent::SignalWorkers& a) {
                    for (const int rank : self.running) {
-                     const bool ignores = (id + static_cast<NodeId>(rank + self.round.round)) % 8 == 0;
+                     const bool ignores = (id + static_cast<NodeId>(rank + self.round.round)) % options_.stubborn_one_in == 0;
                      if (ignores && a.signal != SIGKILL) continue;
                      net_.after(net_.milliseconds(500), [this, id, round = self.round, rank, signal = a.signal] {
                        end_worker(id, round, rank, {.signal = signal});
