@@ -9,7 +9,7 @@
 
 namespace ddprun::test {
 
-inline constexpr std::chrono::seconds kBlockLimit{200};
+inline constexpr std::chrono::seconds kBlockLimit{600};
 
 // The programs under test, scripts/schedulers and a Python with torch are found; records of jobs stay in the folder.
 CommandOptions reader_in(const TempFolder& folder);
