@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <variant>
 
+#include "launcher/settings/access_words.h"
 #include "launcher/settings/values.h"
 #include "rendezvous/base/spelling.h"
 #include "rendezvous/base/suggestion.h"
@@ -26,20 +27,11 @@ constexpr const char* kChaosUsage =
     "  --dry-run                prints the list, and does nothing\n"
     "  --ranks N                of which --dry-run prints it (default 8)\n"
     "  --json                   the table at the end as JSON\n"
-    "\n"
-    "JOB is what ddprun status takes; left out: your only job here. For a job of\n"
-    "which no node is on this machine, whose --rdzv-id is JOB:\n"
-    "  --rdzv-endpoint HOST:PORT\n"
-    "                           where one of its agents is, or where etcd is:\n"
-    "  --rdzv-backend etcd, --rdzv-conf K=V,...\n"
-    "  --token-file FILE        the job's token, or certificates: --tls-cert FILE,\n"
-    "                           --tls-key FILE and --tls-ca FILE\n"
+    "\n";
+constexpr const char* kChaosEnd =
     "\n"
     "To run a program of that name: ddprun ./chaos\n";
 
-constexpr const char* kValues[] = {"faults",     "seed",     "every",         "for",          "count",
-                                   "limit",      "ranks",    "rdzv-endpoint", "rdzv-backend", "rdzv-conf",
-                                   "token-file", "tls-cert", "tls-key",       "tls-ca"};
 constexpr int kCountMax = 1 << 20;
 
 std::vector<std::string> fault_names() {
@@ -81,48 +73,27 @@ void take_value(const std::string& name, const std::string& value, ChaosWords& o
   if (name == "for") return void(out.time = take_time(name, value, out));
   if (name == "count") return void(out.count = take_count(name, value, out));
   if (name == "ranks") return void(out.ranks = take_count(name, value, out));
-  if (name != "seed") return out.access.push_back("--" + name + "=" + value);
+  if (name == "dry-run") return void(out.dry_run = true);
+  if (name == "json") return void(out.json = true);
   out.seed = settings::whole_text<std::uint64_t>(value);
   if (!out.seed) out.mistake = settings::invalid_value("--seed", value, "it takes a whole number from 0 up");
-}
-
-std::vector<std::string> option_names() {
-  std::vector<std::string> out{"--dry-run", "--json"};
-  for (const char* name : kValues) out.push_back(std::string("--") + name);
-  return out;
-}
-
-// Takes an option and its value.
-void take_option(const std::vector<std::string>& words, std::size_t& at, ChaosWords& out) {
-  const std::string& word = words[at];
-  const std::size_t equals = word.find('=');
-  const std::string name = with_dashes(word.substr(2, equals == word.npos ? equals : equals - 2));
-  if (name == "dry-run" && equals == word.npos) return void(out.dry_run = true);
-  if (name == "json" && equals == word.npos) return void(out.json = true);
-  if (std::ranges::find(kValues, name) == std::end(kValues))
-    return void(out.mistake = no_option(word, option_names(), "ddprun chaos"));
-  if (equals == word.npos && at + 1 == words.size()) return void(out.mistake = "--" + name + " needs a value.");
-  take_value(name, equals == word.npos ? words[++at] : word.substr(equals + 1), out);
 }
 
 }  // namespace
 
 ChaosWords read_chaos_words(const std::vector<std::string>& words) {
   ChaosWords out;
-  for (std::size_t i = 0; i < words.size() && out.mistake.empty(); ++i) {
-    if (words[i] == "--help" || words[i] == "-h") return {.answer = kChaosUsage};
-    if (words[i].starts_with("--"))
-      take_option(words, i, out);
-    else if (out.job.empty())
-      out.job = words[i];
-    else
-      out.mistake = "'" + visible(words[i]) + "' is one word too many.";
-  }
+  const WordsTaken taken = take_words(
+      words, "ddprun chaos",
+      {{"dry-run", false}, {"json", false}, {"faults"}, {"seed"}, {"every"}, {"for"}, {"count"}, {"limit"}, {"ranks"}},
+      [&](const std::string& name, const std::string& value) { return take_value(name, value, out), out.mistake; });
+  if (taken.help) return {.answer = std::string(kChaosUsage) + kAccessHelp + kChaosEnd};
+  out.access = taken.access;
+  if (!taken.plain.empty()) out.job = taken.plain.front();
+  out.mistake = taken.mistake;
   if (!out.mistake.empty()) return out;
+  if (taken.plain.size() > 1) out.mistake = "'" + visible(taken.plain[1]) + "' is one word too many.";
   if (out.time && out.count) out.mistake = "--for and --count exclude each other: leave out one of them.";
-  if (!out.access.empty() && std::none_of(out.access.begin(), out.access.end(),
-                                          [](const std::string& word) { return word.starts_with("--rdzv-endpoint"); }))
-    out.mistake = "it takes --rdzv-endpoint, too: where is the job?";
   if (out.faults.empty())
     for (const rendezvous::NamedFault& fault : rendezvous::kFaults) out.faults.push_back(fault.kind);
   return out;

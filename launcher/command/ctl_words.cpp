@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "launcher/settings/access_words.h"
 #include "rendezvous/base/spelling.h"
 #include "rendezvous/base/suggestion.h"
 #include "rendezvous/coordination/round/round.h"
@@ -31,31 +32,17 @@ constexpr const char* kCtlUsage =
     "  snapshot                 the workers save, and go on\n"
     "  stacks                   what every worker does, with its threads' stacks\n"
     "\n"
-    "JOB is what ddprun status takes; left out: your only job here. NODE is a name or\n"
-    "a group rank. For a job of which no node is on this machine, whose --rdzv-id is\n"
-    "JOB:\n"
-    "  --rdzv-endpoint HOST:PORT\n"
-    "                           where one of its agents is, or where etcd is:\n"
-    "  --rdzv-backend etcd, --rdzv-conf K=V,...\n"
-    "  --token-file FILE        the job's token, or certificates: --tls-cert FILE,\n"
-    "                           --tls-key FILE and --tls-ca FILE\n"
+    "NODE is a name or a group rank.\n";
+constexpr const char* kCtlEnd =
     "\n"
     "To run a program of that name: ddprun ./ctl\n";
 
-constexpr const char* kCtlAccess[] = {"rdzv-endpoint", "rdzv-backend", "rdzv-conf", "token-file",
-                                      "tls-cert",      "tls-key",      "tls-ca"};
 constexpr int kNodesMax = 1 << 20;
 
 std::vector<std::string> act_names() {
   std::vector<std::string> out{"stacks"};
   for (const auto& act : rendezvous::kActs)
     if (act.kind != ActKind::fault) out.emplace_back(act.name);  // ddprun chaos
-  return out;
-}
-
-std::vector<std::string> ctl_options() {
-  std::vector<std::string> out;
-  for (const char* name : kCtlAccess) out.push_back(std::string("--") + name);
   return out;
 }
 
@@ -87,18 +74,6 @@ bool read_sizes(const std::string& text, rendezvous::Act& act) {
   act.nodes_min = count_of(text.substr(0, colon));
   act.nodes_max = colon == text.npos ? act.nodes_min : count_of(text.substr(colon + 1));
   return act.nodes_min > 0 && act.nodes_max >= act.nodes_min;
-}
-
-// Takes an option and its value; false: it is none of ours.
-bool take_option(const std::vector<std::string>& words, std::size_t& at, CtlWords& out) {
-  const std::string& word = words[at];
-  const std::size_t equals = word.find('=');
-  const std::string name = with_dashes(word.substr(2, equals == word.npos ? equals : equals - 2));
-  if (std::ranges::find(kCtlAccess, name) == std::end(kCtlAccess)) return false;
-  const bool has_value = equals != word.npos || at + 1 < words.size();
-  if (!has_value) return out.mistake = "--" + name + " needs a value.", true;
-  out.access.push_back("--" + name + "=" + (equals == word.npos ? words[++at] : word.substr(equals + 1)));
-  return true;
 }
 
 // "2", "node7", "2 node7", or nothing, which is one on each node.
@@ -133,18 +108,12 @@ void take_argument(const std::string& name, const std::vector<std::string>& rest
 
 CtlWords read_ctl_words(const std::vector<std::string>& words) {
   CtlWords out;
-  std::vector<std::string> plain;
-  for (std::size_t i = 0; i < words.size() && out.mistake.empty(); ++i) {
-    if (words[i] == "--help" || words[i] == "-h") return {.answer = kCtlUsage};
-    if (!words[i].starts_with("--"))
-      plain.push_back(words[i]);
-    else if (!take_option(words, i, out))
-      out.mistake = no_option(words[i], ctl_options(), "ddprun ctl");
-  }
+  const WordsTaken taken = take_words(words, "ddprun ctl", {}, {});
+  if (taken.help) return {.answer = std::string(kCtlUsage) + kAccessHelp + kCtlEnd};
+  out.access = taken.access;
+  out.mistake = taken.mistake;
   if (!out.mistake.empty()) return out;
-  if (!out.access.empty() && std::none_of(out.access.begin(), out.access.end(),
-                                          [](const std::string& word) { return word.starts_with("--rdzv-endpoint"); }))
-    return out.mistake = "it takes --rdzv-endpoint, too: where is the job?", out;
+  const std::vector<std::string>& plain = taken.plain;
   // A job may be called as an act is: then the act follows.
   const bool names_job = plain.size() > 1 && is_act(plain[1]) &&
                          !(is_act(plain[0]) && plain.size() == 2 && (plain[0] == "drain" || plain[0] == "admit"));
