@@ -12,13 +12,14 @@
 #include "agent/http/https.h"
 #include "agent/status/status_json.h"
 #include "rendezvous/base/json_text.h"
+#include "rendezvous/base/overloaded.h"
 #include "rendezvous/peer/listen_socket.h"
 
 namespace ddprun::agent {
 namespace {
 
 constexpr const char* kOutOfReach = "the coordinator is out of reach now";
-constexpr std::chrono::seconds kActLimit{5};
+constexpr std::chrono::seconds kStatusLimit{2}, kActLimit{5}, kAllStacksLimit{10};
 constexpr std::chrono::seconds kOutputLimit{6};  // the node of that rank may wait for some
 
 // In our own control group, where it tells; else on the whole machine.
@@ -33,12 +34,6 @@ std::string cause_of(const rendezvous::EndRound& end) {
   std::string name = rendezvous::name_of(end.cause->kind);
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
-}
-
-ActAnswer late_act() { return {false, "the coordinator has not answered within 5 s; it may have been carried out"}; }
-
-rendezvous::AnswerOfRank late_output() {
-  return {.text = to_text({.problem = "the node of this rank has not answered within 6 s", .passes = true})};
 }
 
 std::string one_line(const nlohmann::json& status) { return json_text(status) + "\n"; }
@@ -60,10 +55,7 @@ Desk::Desk(asio::io_context& io, DeskOptions options, Hooks hooks)
       rank_output_(io, options_.push.host, options_.output, std::move(hooks.complete_output)),
       hooks_(std::move(hooks)),
       files_([this](const std::string& sentence) { hooks_.say(sentence); }, {.last_write_limit = Duration::zero()}),
-      asked_stacks_(io),
-      asked_status_(io),
-      asked_acts_(io, kActLimit, late_act),
-      asked_output_(io, kOutputLimit, late_output),
+      questions_(io),
       history_(io, {[this] { return view_.report(); }, [this] { return page_ && page_->is_open(); }}),
       pushes_(io, options_.push, files_, push_hooks()) {
   if (options_.metrics || options_.push.otlp) {
@@ -79,30 +71,38 @@ JobPushes::Hooks Desk::push_hooks() {
           [this] { return hooks_.state().succeeded; }, [this](const std::string& sentence) { hooks_.say(sentence); }};
 }
 
-void Desk::on_message(const rendezvous::TakeStacks& m) {
-  view_.take_stacks([this, m](std::string text) {
-    if (const auto node = hooks_.node())
-      hooks_.send(rendezvous::StacksTaken{*node, m.asker, m.serial, std::move(text)});
-  });
+void Desk::on_message(const rendezvous::AskNodes& m) {
+  const auto send = [this, asker = m.asker, serial = m.serial](rendezvous::NodeAnswer answer) {
+    if (const auto node = hooks_.node()) hooks_.send(rendezvous::Answered{*node, asker, serial, std::move(answer)});
+  };
+  std::visit(overloaded{
+                 [&](const rendezvous::AskStacks&) {
+                   view_.take_stacks([send](std::string text) { send(rendezvous::StacksText{std::move(text)}); });
+                 },
+                 [&](const rendezvous::AskStatus& question) {
+                   if (!question.last_lines) return send(view_.report());
+                   last_output_.add_to(view_.report(), send);
+                 },
+                 [&](const rendezvous::AskRank& question) { read_output(question.question, send); },
+                 [](const rendezvous::Act&) {},  // the coordinator's
+             },
+             m.question);
 }
 
-void Desk::on_message(const rendezvous::ReportStatus& m) {
-  const auto send = [this, m](rendezvous::NodeReport report) {
-    if (const auto node = hooks_.node())
-      hooks_.send(rendezvous::NodeStatus{*node, m.asker, m.serial, std::move(report)});
-  };
-  if (!m.lines) return send(view_.report());
-  last_output_.add_to(view_.report(), send);
+void Desk::read_output(const std::string& line, const std::function<void(rendezvous::NodeAnswer)>& send) {
+  const auto answer = [send](const LogAnswer& said) { send(rendezvous::RankText{to_text(said)}); };
+  const auto request = parse_log_request(line);
+  if (!request) return answer({.problem = "this ddprun does not know the question"});
+  rank_output_.read(*request, answer);
 }
 
-void Desk::on_message(const rendezvous::AskRank& m) {
-  const auto send = [this, m](const LogAnswer& answer) {
-    if (const auto node = hooks_.node())
-      hooks_.send(rendezvous::RankAnswered{*node, m.asker, m.serial, to_text(answer)});
-  };
-  const auto request = parse_log_request(m.question);
-  if (!request) return send({.problem = "this ddprun does not know the question"});
-  rank_output_.read(*request, send);
+template <class Replies, class Take>
+void Desk::ask(rendezvous::NodeId node, rendezvous::Question question, Duration limit, Replies replies, Take take) {
+  const auto said = std::make_shared<Replies>(std::move(replies));
+  const int serial = questions_.begin(
+      limit, [said](const rendezvous::JobReply& reply) { return said->take(reply); },
+      [said, take = std::move(take)] { take(std::move(*said).result()); });
+  hooks_.send(rendezvous::Asked{node, serial, std::move(question)});
 }
 
 void Desk::open_http() {
@@ -146,32 +146,35 @@ void Desk::on_request(const AgentSocket::Request& request, const AgentSocket::Re
 
 // Here the kernel says that he may, elsewhere the token; he says who he is.
 void Desk::ask_for_act(const AgentSocket::Request& request, const AgentSocket::Reply& reply) {
-  const auto answer = [reply](const ActAnswer& said) { reply(to_line(said)); };
+  const auto answer = [reply](const rendezvous::ActResult& said) { reply(to_line(said)); };
   auto parsed = parse_act(request.line);
   if (const auto* why = std::get_if<std::string>(&parsed)) return answer({false, *why});
   auto& act = std::get<rendezvous::Act>(parsed);
   if (act.by.empty() && !request.by.empty()) act.by = request.by + " on " + options_.push.host;
   const auto node = hooks_.node();
   if (!node) return answer({false, kOutOfReach});
-  hooks_.send(rendezvous::ActWanted{*node, asked_acts_.begin(answer), std::move(act)});
+  const rendezvous::ActResult late{.text = "the coordinator has not answered within 5 s; it may have been carried out"};
+  ask(*node, std::move(act), kActLimit, OneReply(late), answer);
 }
 
 void Desk::ask_for_output(const LogRequest& request, const AgentSocket::Reply& reply) {
   const auto node = hooks_.node();
   if (!node) return reply(to_text({.problem = kOutOfReach, .passes = true}));
-  const auto answer = [reply, rank = request.rank](const rendezvous::AnswerOfRank& said) {
+  const auto answer = [reply, rank = request.rank](const rendezvous::RankText& said) {
     if (!said.text.empty()) return reply(said.text);
     if (said.world_size == 0) return reply(to_text({.problem = "no round is under way", .passes = true}));
     reply(to_text({.problem = "there is no rank " + std::to_string(rank) + ": the job has ranks 0 to " +
                               std::to_string(said.world_size - 1)}));
   };
-  hooks_.send(rendezvous::RankAsked{*node, asked_output_.begin(answer), request.rank, log_line(request)});
+  const rendezvous::RankText late{
+      to_text({.problem = "the node of this rank has not answered within 6 s", .passes = true})};
+  ask(*node, rendezvous::AskRank{request.rank, log_line(request)}, kOutputLimit, OneReply(late), answer);
 }
 
 void Desk::ask_for_stacks(const AgentSocket::Reply& reply) {
   const auto node = hooks_.node();
   if (!node) return reply("The coordinator is out of reach now.\n");
-  hooks_.send(rendezvous::StacksWanted{*node, asked_stacks_.begin(reply)});
+  ask(*node, rendezvous::AskStacks{}, kAllStacksLimit, StacksReplies(), reply);
 }
 
 // Without a coordinator a node still knows its own workers.
@@ -184,7 +187,7 @@ void Desk::ask_for_status(bool lines, const TakeStatus& take) {
   if (hooks_.state().over) return answer({.problem = "the job has ended here"});
   const auto node = hooks_.node();
   if (!node) return answer({.problem = kOutOfReach});
-  hooks_.send(rendezvous::StatusWanted{*node, asked_status_.begin(answer), /*job_only=*/false, lines});
+  ask(*node, rendezvous::AskStatus{.last_lines = lines}, kStatusLimit, StatusReplies(), answer);
 }
 
 void Desk::tell_own_report(StatusAnswer answer, bool lines, const TakeStatus& take) {
@@ -231,7 +234,7 @@ void Desk::collect_metrics(TakeMetrics take) {
   const auto node = hooks_.state().over ? std::nullopt : hooks_.node();
   if (!node) return hand_out_metrics({});
   const auto answer = [this](StatusAnswer status) { hand_out_metrics(std::move(status)); };
-  hooks_.send(rendezvous::StatusWanted{*node, asked_status_.begin(answer, /*job_only=*/true), /*job_only=*/true});
+  ask(*node, rendezvous::AskStatus{.job_only = true}, kStatusLimit, StatusReplies(/*job_only=*/true), answer);
 }
 
 void Desk::hand_out_metrics(StatusAnswer status) {

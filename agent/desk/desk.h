@@ -25,11 +25,9 @@
 #include "agent/process/files/file_thread.h"
 #include "agent/status/act_request.h"
 #include "agent/status/agent_socket.h"
-#include "agent/status/asked_once.h"
-#include "agent/status/asked_stacks.h"
-#include "agent/status/asked_status.h"
 #include "agent/status/job_measures.h"
 #include "agent/status/metrics_text.h"
+#include "agent/status/open_questions.h"
 #include "rendezvous/coordination/wire/control_message.h"
 
 namespace ddprun::agent {
@@ -70,14 +68,8 @@ class Desk {
   // At the socket, or by the coordinator's authenticated connections.
   void on_request(const AgentSocket::Request& request, const AgentSocket::Reply& reply);
   // What the coordinator asks of this node for those who ask elsewhere, and its answers to those who asked here.
-  void on_message(const rendezvous::TakeStacks& m);
-  void on_message(const rendezvous::ReportStatus& m);
-  void on_message(const rendezvous::StacksOfNode& m) { asked_stacks_.take(m.serial, m.nodes, m.text); }
-  void on_message(const rendezvous::AskRank& m);
-  void on_message(const rendezvous::AnswerOfRank& m) { asked_output_.take(m.serial, m); }
-  void on_message(const rendezvous::JobStatus& m) { asked_status_.take(m); }
-  void on_message(const rendezvous::StatusOfNode& m) { asked_status_.take(m); }
-  void on_message(const rendezvous::ActDone& m) { asked_acts_.take(m.serial, {m.done, m.text}); }
+  void on_message(const rendezvous::AskNodes& m);
+  void on_message(const rendezvous::JobReply& m) { questions_.take(m); }
 
   // What happens on this node, for those who read of it.
   void waits_for_round(TimePoint now);
@@ -102,6 +94,10 @@ class Desk {
   using TakeStatus = std::function<void(const nlohmann::json&)>;
   void open_http();
   void on_http(const HttpRequest& request, const HttpServer::Answer& answer);
+  // `take` gets the result of `replies` once they are complete, or `limit` is over.
+  template <class Replies, class Take>
+  void ask(rendezvous::NodeId node, rendezvous::Question question, Duration limit, Replies replies, Take take);
+  void read_output(const std::string& line, const std::function<void(rendezvous::NodeAnswer)>& send);
   void ask_for_output(const LogRequest& request, const AgentSocket::Reply& reply);
   void ask_for_stacks(const AgentSocket::Reply& reply);
   void ask_for_status(bool lines, const TakeStatus& take);
@@ -122,10 +118,7 @@ class Desk {
   FileThread files_;  // reads certificates and tokens, which may be renewed
   const TimePoint started_ = Clock::now();
   std::optional<AgentSocket> socket_;
-  AskedStacks asked_stacks_;
-  AskedStatus asked_status_;
-  AskedOnce<ActAnswer> asked_acts_;
-  AskedOnce<rendezvous::AnswerOfRank> asked_output_;
+  OpenQuestions questions_;
   std::optional<HttpServer> http_;
   HistoryKeeper history_;
   std::optional<JobPage> page_;

@@ -76,11 +76,11 @@ std::variant<Act, std::string> parse_act(const std::string& line) {
   return act;
 }
 
-std::string to_line(const ActAnswer& answer) {
+std::string to_line(const rendezvous::ActResult& answer) {
   return json_text(json{{"done", answer.done}, {"text", answer.text}}) + "\n";
 }
 
-ActAnswer parse_act_answer(const std::string& line) {
+rendezvous::ActResult parse_act_result(const std::string& line) {
   const json object = parse_json(line);
   if (!object.is_object() || !object.contains("done")) return {false, "the job has ended"};
   return {object["done"] == true, text_at(object, "text")};

@@ -13,11 +13,7 @@ std::string act_line(const rendezvous::Act& act);
 // The act, or a sentence why it is none.
 std::variant<rendezvous::Act, std::string> parse_act(const std::string& line);
 
-struct ActAnswer {
-  bool done = false;
-  std::string text = {};  // what follows, or why not
-};
-std::string to_line(const ActAnswer& answer);
-ActAnswer parse_act_answer(const std::string& line);
+std::string to_line(const rendezvous::ActResult& answer);
+rendezvous::ActResult parse_act_result(const std::string& line);
 
 }  // namespace ddprun::agent

@@ -109,7 +109,7 @@ class Chaos {
     fault.id = std::uniform_int_distribution<std::uint64_t>(1)(ids_);
     const rendezvous::Act act{.kind = rendezvous::ActKind::fault, .by = own_name(), .fault = fault};
     const TimePoint at = Clock::now();
-    agent::ActAnswer answer;
+    rendezvous::ActResult answer;
     try {
       answer = job_->act(act);
     } catch (const Error& error) {

@@ -60,7 +60,7 @@ int take_snapshot(LiveJob& job, const rendezvous::Act& act) {
   const nlohmann::json before = job.status();
   if (!has_steps(before)) return tell("not done: no rank has reported a step, so none can be asked to save.", kRefused);
   const auto asked = Clock::now();
-  const agent::ActAnswer answer = job.act(act);
+  const rendezvous::ActResult answer = job.act(act);
   if (!answer.done) return tell("not done: " + answer.text + ".", kRefused);
   const auto step = reported_snapshot(job, before["step"].get<std::uint64_t>(), asked);
   if (!step)
@@ -79,7 +79,7 @@ int carry_out(const CtlWords& words) {
   rendezvous::Act act = words.act;
   act.by = own_name();
   if (act.kind == rendezvous::ActKind::snapshot) return take_snapshot(job, act);
-  const agent::ActAnswer answer = job.act(act);
+  const rendezvous::ActResult answer = job.act(act);
   if (!answer.done) return tell("not done: " + answer.text + ".", kRefused);
   return confirm(act, answer.text);
 }

@@ -202,7 +202,7 @@ void refuse_unclear(const JobFacts& facts) {
 
 // As `ddprun ctl stop`.
 int cancel_plain(const RunningAgent& agent) {
-  const agent::ActAnswer answer = LiveJob(agent).act({.kind = rendezvous::ActKind::stop, .by = own_name()});
+  const rendezvous::ActResult answer = LiveJob(agent).act({.kind = rendezvous::ActKind::stop, .by = own_name()});
   if (!answer.done) throw JobRefused(visible(agent.address.run_id) + " is not cancelled: " + answer.text + ".");
   return kSuccess;
 }

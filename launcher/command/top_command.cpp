@@ -184,7 +184,7 @@ void show_top(const JobWords& words) {
   std::optional<LiveJob> acted_on = job;
   const auto drain = [&](const std::string& node) {
     if (!acted_on) return std::string("A file has no nodes to drain.\n");
-    const agent::ActAnswer answer = acted_on->act({rendezvous::ActKind::drain, node, 0, 0, own_name()});
+    const rendezvous::ActResult answer = acted_on->act({rendezvous::ActKind::drain, node, 0, 0, own_name()});
     return (answer.done ? "" : "Not done: ") + answer.text + ".\n";
   };
   if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {

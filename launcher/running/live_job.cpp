@@ -115,8 +115,8 @@ nlohmann::json LiveJob::status_with_history() {
 
 std::string LiveJob::stacks() { return ask(agent::kAskStacks, kStacksSeconds); }
 
-agent::ActAnswer LiveJob::act(const rendezvous::Act& act) {
-  return agent::parse_act_answer(ask(agent::act_line(act), kActSeconds));
+rendezvous::ActResult LiveJob::act(const rendezvous::Act& act) {
+  return agent::parse_act_result(ask(agent::act_line(act), kActSeconds));
 }
 
 std::optional<agent::LogAnswer> LiveJob::log(const agent::LogRequest& request) {

@@ -40,7 +40,7 @@ class LiveJob {
   // With "history", if this version of the agent tells it.
   nlohmann::json status_with_history();
   std::string stacks();
-  agent::ActAnswer act(const rendezvous::Act& act);
+  rendezvous::ActResult act(const rendezvous::Act& act);
   std::optional<agent::LogAnswer> log(const agent::LogRequest& request);
 
  private:

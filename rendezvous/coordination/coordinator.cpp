@@ -31,6 +31,8 @@ Coordinator::Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t
       clock_(policy.earlier_starts.account, now),
       self_(self),
       now_(now),
+      members_(policy.fixed_ranks),
+      electorates_(policy.record_outside, {}),
       state_(Gathering{now, now}) {
   excluded_.restore(policy.earlier_starts.excluded, {}, now);
 }
@@ -45,32 +47,34 @@ Coordinator::Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t
       term_(succession.term),
       now_(now),
       rounds_(succession.record.number),
-      electorates_(policy.record_outside ? std::vector<Electorate>() : succession.record.electorates()),
+      members_(policy.fixed_ranks),
+      electorates_(policy.record_outside, succession.record.electorates()),
       record_(succession.record.id()),
       takeover_reason_("another node coordinates the job"),
       state_(Gathering{now, now}) {
   const Round& record = succession.record;
-  if (record.resized) take_range(*record.resized);
+  if (record.resized) take_range(*record.resized, policy_, resized_);
   if (record.number > 0) clock_.round_formed(record.number, succession.round_ran ? now - succession.record_age : now);
   clock_.round_ended(RoundEnd::failure, now);
   excluded_.restore(record.ledger.excluded, succession.record_age, now);
   for (const RoundNode& node : record.nodes) {
     last_by_rank_.push_back(node.id);
-    lose(node.id, {succession.workers_until, name_of(node.name, node.control.host)});
+    members_.lose(node.id, {succession.workers_until, name_of(node.name, node.control.host)});
   }
-  if (succession.over) state_ = Over{*succession.over, true};
+  if (succession.over) state_ = JobEnd(*succession.over, /*inherited=*/true);
   if (succession.over || record.coordinator == self) return;  // handed over
   const RoundNode* before = record.find(record.coordinator);
   const NodeOffer lost_node = before ? NodeOffer{.host = before->control.host, .name = before->name} : NodeOffer{};
   if (before) takeover_reason_ = name_of(lost_node) + ", the coordinator, was lost";
-  if (auto end = charge_lost_node(lost_node, takeover_reason_, now)) state_ = Over{std::move(*end), true};
+  if (auto end = charge_lost_node(lost_node, takeover_reason_, now))
+    state_ = JobEnd(std::move(*end), /*inherited=*/true);
 }
 
 std::vector<Order> Coordinator::on(const Message& message, TimePoint now) {
   now_ = now;
   if (std::holds_alternative<HandedOver>(state_)) return {};
-  forget_lost(now);
-  if (auto* over = std::get_if<Over>(&state_)) return after_end(*over, message);
+  members_.forget_dead(now);
+  if (auto* end = std::get_if<JobEnd>(&state_)) return after_end(*end, message);
   std::erase_if(searching_nodes_, [&](const auto& entry) { return entry.second <= now; });
   Orders readmitted = readmit(now);
   Orders orders = std::move(readmitted) + std::visit([&](const auto& m) { return handle(m, now); }, message);
@@ -79,7 +83,8 @@ std::vector<Order> Coordinator::on(const Message& message, TimePoint now) {
 }
 
 std::optional<TimePoint> Coordinator::next_deadline() const {
-  if (is_over() && !lost_.empty()) return lost_until_;
+  const bool awaits_lost = !members_.lost().empty();
+  if (is_over() && awaits_lost) return members_.lost_until();
   const auto* state = std::get_if<Gathering>(&state_);
   if (!state) return is_over() ? std::nullopt : excluded_.next_end();
   std::optional<TimePoint> next;
@@ -89,19 +94,21 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
   consider(state->not_before);
   consider(state->since + policy_.join_timeout);
   if (state->last_call_over) consider(*state->last_call_over);
-  if (!lost_.empty()) consider(lost_until_);
+  if (awaits_lost) consider(members_.lost_until());
   for (const auto& [node, until] : searching_nodes_) consider(until);
   if (const auto end = excluded_.next_end()) consider(*end);
   return next;
 }
 
 std::vector<Electorate> Coordinator::electorates() const {
-  std::vector<Electorate> out = electorates_;
-  for (Electorate& one : out) std::erase_if(one.nodes, [&](NodeId node) { return gone_.contains(node); });
-  const auto* over = policy_.record_outside ? nullptr : std::get_if<Over>(&state_);  // there it is no vote that counts
-  std::erase_if(out,
-                [&](const Electorate& one) { return one.nodes.empty() || (over && one.has_quorum(over->notified)); });
+  std::vector<Electorate> out = electorates_.all(is_gone());
+  const auto* end = policy_.record_outside ? nullptr : std::get_if<JobEnd>(&state_);  // there it is no vote that counts
+  std::erase_if(out, [&](const Electorate& one) { return end && one.has_quorum(end->notified()); });
   return out;
+}
+
+std::function<bool(NodeId)> Coordinator::is_gone() const {
+  return [this](NodeId node) { return members_.is_gone(node); };
 }
 
 LedgerRecord Coordinator::ledger_record(TimePoint now) const {
@@ -112,13 +119,13 @@ LedgerRecord Coordinator::ledger_record(TimePoint now) const {
 }
 
 const Outcome* Coordinator::outcome() const {
-  const auto* over = std::get_if<Over>(&state_);
-  return over ? &over->outcome : nullptr;
+  const auto* end = std::get_if<JobEnd>(&state_);
+  return end ? &end->outcome() : nullptr;
 }
 
 std::optional<Attendance> Coordinator::attendance() const {
   if (!std::holds_alternative<Gathering>(state_)) return {};
-  Attendance out{.nodes = count_fit()};
+  Attendance out{.nodes = members_.fit()};
   out.nodes_wanted = out.nodes < policy_.nodes_min ? policy_.nodes_min : policy_.nodes_max;
   const auto await = [&](const auto& name) {
     if (out.awaited.size() < kAwaitedNamesMax)
@@ -126,7 +133,7 @@ std::optional<Attendance> Coordinator::attendance() const {
     else
       ++out.awaited_more;
   };
-  for (const auto& [node, member] : members_) {
+  for (const auto& [node, member] : members_.all()) {
     if (is_fit(member))
       out.workers += member.offer.workers;
     else
@@ -134,25 +141,21 @@ std::optional<Attendance> Coordinator::attendance() const {
         return name_of(offer) + (offer.unfit.empty() ? "" : " (" + offer.unfit.substr(0, kAwaitedReasonMax) + ")");
       });
   }
-  for (const auto& [node, lost] : lost_) await([&lost = lost] { return lost.name; });
-  const bool knows_ranks = policy_.fixed_ranks && lost_.empty();  // a lost node may have one of them
+  for (const auto& [node, lost] : members_.lost()) await([&lost = lost] { return lost.name; });
+  const bool knows_ranks = policy_.fixed_ranks && members_.lost().empty();  // a lost node may have one of them
   for (int rank = 0; knows_ranks && rank < policy_.nodes_max; ++rank)
-    if (!rank_held_.contains(rank)) await([&] { return "node " + std::to_string(rank); });
+    if (!members_.of_rank(rank)) await([&] { return "node " + std::to_string(rank); });
   return out;
 }
 
 Coordinator::Orders Coordinator::handle(const NodeReady& message, TimePoint now) {
   if (!members_.contains(message.node)) {
-    if (auto refused = refusal(message.offer)) return {Dismiss{message.node, std::move(*refused)}};
-    add(message.node, {message.offer, false, ++arrivals_});
+    if (auto refused = refusal(message.offer, members_, policy_, resized_.has_value()))
+      return {Dismiss{message.node, std::move(*refused)}};
+    members_.add(message.node, message.offer);
   }
-  Member& member = members_.at(message.node);
-  take_offer(member, message.offer);
-  knows_unfit_ |= !message.offer.unfit.empty();
   rounds_seen_ = std::max(rounds_seen_, message.offer.rounds);
-  set_ready(member, true);
-  searching_nodes_.erase(message.node);
-  has_come(message.node);
+  Member& member = take(message.node, message.offer, /*ready=*/true);
   if (member.dismissal) return dismiss(message.node, now);
   const auto* running = std::get_if<Active>(&state_);
   if (!running) return advance(now);
@@ -164,16 +167,14 @@ Coordinator::Orders Coordinator::handle(const NodeReady& message, TimePoint now)
     member.knows_exclusion = true;
     return {Exclude{message.node, *why, excluded_.left(member.offer, now)}};
   }
-  credit_round(now);
-  ledger_.charge_resize();
-  return regroup({0, true, name_of(member.offer) + " joins"}, now, now);
+  return regroup_as_planned(name_of(member.offer) + " joins", now);
 }
 
 Coordinator::Orders Coordinator::handle(const NodeConfirmed& message, TimePoint) {
   Active* state = active(message.round, message.node);
   if (!state || !state->confirmed.insert(message.node).second) return {};
   if (state->confirmed.size() < state->round.nodes.size()) return {};
-  electorates_ = {electorates_.back()};
+  electorates_.round_confirmed();
   if (!self_ || state->round.find(*self_)) return {StartRound{message.round}};
   const NodeId successor = state->round.coordinator;
   state_ = HandedOver{};
@@ -226,13 +227,12 @@ Coordinator::Orders Coordinator::follow(const RuleMatch& rule, const Failure& fa
 
 // The others continue if enough of them stay.
 Coordinator::Orders Coordinator::handle(const NodeLeaves& message, TimePoint now) {
-  const auto found = members_.find(message.node);
-  if (found == members_.end()) return {};
-  Member& member = found->second;
-  if (member.dismissal) return {};
+  Member* const found = members_.find(message.node);
+  if (!found || found->dismissal) return {};
+  Member& member = *found;
   member.dismissal = interrupted(message.signal, "this node left");
   credit_round(now);
-  if (staying() < policy_.nodes_min)
+  if (members_.staying() < policy_.nodes_min)
     return end_job(interrupted(message.signal, "interrupted, as " + name_of(member.offer) + " has to leave"));
   if (member.ready) return dismiss(message.node, now);
   if (!active_with(message.node)) return {};  // it is stopping its workers
@@ -241,32 +241,25 @@ Coordinator::Orders Coordinator::handle(const NodeLeaves& message, TimePoint now
 }
 
 Coordinator::Orders Coordinator::handle(const JobInterrupted& message, TimePoint) {
-  const auto found = members_.find(message.node);
-  if (found == members_.end()) return end_job(interrupted(message.signal));
-  return end_job(interrupted(message.signal, "interrupted on " + name_of(found->second.offer)));
+  const Member* found = members_.find(message.node);
+  if (!found) return end_job(interrupted(message.signal));
+  return end_job(interrupted(message.signal, "interrupted on " + name_of(found->offer)));
 }
 
 // While it was lost, its rank may have gone to another node.
 Coordinator::Orders Coordinator::handle(const NodeBack& message, TimePoint now) {
-  if (!members_.contains(message.node)) {
-    auto refused = refusal(message.offer);
-    add(message.node, {message.offer, false, ++arrivals_, std::move(refused)});
-  }
-  Member& member = members_.at(message.node);
-  take_offer(member, message.offer);
-  set_ready(member, false);
-  searching_nodes_.erase(message.node);
-  has_come(message.node);
+  if (!members_.contains(message.node))
+    members_.add(message.node, message.offer, refusal(message.offer, members_, policy_, resized_.has_value()));
+  take(message.node, message.offer, /*ready=*/false);
   if (active(message.round, message.node)) return {};
   return Orders{Recall{message.node, message.round, takeover_reason_}} + advance(now);
 }
 
 Coordinator::Orders Coordinator::handle(const NodeLost& message, TimePoint now) {
-  const auto found = members_.find(message.node);
-  if (found == members_.end()) return {};
-  const Member member = remove(found);
+  if (!members_.contains(message.node)) return {};
+  const Member member = members_.remove(message.node);
   const std::string name = name_of(member.offer);
-  if (!member.ready) lose(message.node, {message.workers_until, name});
+  if (!member.ready) members_.lose(message.node, {message.workers_until, name});
   const Active* state = active_with(message.node);
   if (!state) return advance(now);
   // Its workers have ended well; but without group rank 0's node the others have lost their store.
@@ -299,8 +292,7 @@ void Coordinator::credit_round(TimePoint now) {
 
 Coordinator::Orders Coordinator::handle(const NodeGone& message, TimePoint now) {
   if (members_.contains(message.node)) return {};  // it has come back since
-  lost_.erase(message.node);
-  gone_.insert(message.node);
+  members_.note_gone(message.node);
   return advance(now);
 }
 
@@ -313,7 +305,7 @@ Coordinator::Orders Coordinator::handle(const JobElsewhere& message, TimePoint n
 
 Coordinator::Orders Coordinator::handle(const JobAbandoned& message, TimePoint now) {
   searching_nodes_.erase(message.node);
-  has_come(message.node);
+  members_.has_come(message.node);
   return handle(NodeLost{message.node, now, "it left in order to rejoin"}, now) + handle(NodeGone{message.node}, now);
 }
 
@@ -336,39 +328,11 @@ Coordinator::Orders Coordinator::handle(const NodeLearned& message, TimePoint) {
   return {};
 }
 
-Coordinator::Orders Coordinator::handle(const StacksWanted& message, TimePoint) {
-  if (!std::holds_alternative<Active>(state_)) return {StacksOfNode{message.node, message.serial, 0, ""}};
-  return {TakeStacks{message.node, message.serial}};
-}
-
-Coordinator::Orders Coordinator::handle(const StacksTaken& message, TimePoint) {
-  const auto* state = std::get_if<Active>(&state_);
-  const int nodes = state ? static_cast<int>(state->round.nodes.size()) : 0;
-  return {StacksOfNode{message.asker, message.serial, nodes, message.text}};
-}
-
-// Between two rounds people want to know why the last one has failed.
-Coordinator::Orders Coordinator::handle(const RankAsked& message, TimePoint) {
-  int world_size = 0;
-  for (const RoundNode& node : last_nodes_) {
-    world_size += node.workers;
-    const bool runs = message.rank >= node.first_rank && message.rank < node.first_rank + node.workers;
-    if (runs && members_.contains(node.id))
-      return {AskRank{node.id, message.node, message.serial, message.rank, message.question}};
-    if (runs) return {AnswerOfRank{message.node, message.serial}};
-  }
-  return {AnswerOfRank{message.node, message.serial, world_size}};
-}
-
-Coordinator::Orders Coordinator::handle(const RankAnswered& message, TimePoint) {
-  return {AnswerOfRank{message.asker, message.serial, 0, message.text}};
-}
-
 // Other nodes may have ended with it.
 Coordinator::Orders Coordinator::handle(const JobWasOver& message, TimePoint) {
-  lost_.erase(message.node);
+  members_.forget_lost(message.node);
   Orders orders = end_job(message.outcome);
-  std::get<Over>(state_).inherited = true;
+  std::get<JobEnd>(state_).inherit();
   return orders;
 }
 
@@ -384,67 +348,13 @@ Coordinator::Active* Coordinator::active_with(NodeId node) {
   return state && state->round.find(node) ? state : nullptr;
 }
 
-// A step has no other nodes than its tasks, and spares are asked for: one task more than the job takes is a mistake.
-std::string Coordinator::surplus_of_step(const NodeOffer& newcomer) const {
-  if (newcomer.step.empty() || policy_.nodes_min < policy_.nodes_max || resized_) return {};
-  std::vector<std::string> inside;
-  for (const auto& [node, member] : members_)
-    if (member.offer.step == newcomer.step && member.offer.unfit.empty() && !member.dismissal)
-      inside.push_back(name_of(member.offer));
-  if (static_cast<int>(inside.size()) < policy_.nodes_max + policy_.spares) return {};
-  const std::size_t all = inside.size();
-  inside.resize(std::min(all, kAwaitedNamesMax));
-  return "of " + newcomer.step + " the job has its " + std::to_string(all) + " nodes, " + listed(inside, "and") +
-         (inside.size() < all ? " among them" : "") + ", and " + name_of(newcomer) +
-         " is one more: start one ddprun per node (srun --ntasks-per-node=1, mpirun --map-by ppr:1:node), or pass "
-         "--spares for nodes that are to wait";
-}
-
-std::optional<Outcome> Coordinator::refusal(const NodeOffer& newcomer) const {
-  const auto refused = [](std::string why) { return Outcome{Verdict::refused, 0, std::move(why), std::nullopt}; };
-  if (!policy_.fixed_ranks) {
-    std::string why = surplus_of_step(newcomer);
-    return why.empty() ? std::nullopt : std::optional(refused(std::move(why)));
-  }
-  const int rank = newcomer.requested_rank.value_or(0);
-  const int nodes = policy_.nodes_max + policy_.spares;
-  if (rank < 0 || rank >= nodes)
-    return refused("node rank " + std::to_string(rank) + " of " + name_of(newcomer) + " is not one of the job's " +
-                   std::to_string(nodes) + " (0 to " + std::to_string(nodes - 1) + ")");
-  if (const auto held = rank_held_.find(rank); held != rank_held_.end())
-    return refused("node rank " + std::to_string(rank) + " is requested by " + name_of(newcomer) +
-                   " and already held by " + name_of(members_.at(held->second).offer) +
-                   "; give each node a --node-rank of its own");
-  return {};
-}
-
-void Coordinator::add(NodeId node, Member member) {
-  if (policy_.fixed_ranks) rank_held_.emplace(member.offer.requested_rank.value_or(0), node);
-  members_.emplace(node, std::move(member));
-}
-
-Coordinator::Member Coordinator::remove(std::map<NodeId, Member>::iterator member) {
-  if (policy_.fixed_ranks) std::erase_if(rank_held_, [&](const auto& held) { return held.second == member->first; });
-  ready_ -= member->second.ready;
-  return std::move(members_.extract(member).mapped());
-}
-
-void Coordinator::set_ready(Member& member, bool ready) { ready_ += ready - std::exchange(member.ready, ready); }
-
-void Coordinator::lose(NodeId node, Lost lost) {
-  lost_until_ = lost_.empty() ? lost.workers_until : std::min(lost_until_, lost.workers_until);
-  lost_[node] = std::move(lost);
-}
-
-void Coordinator::has_come(NodeId node) {
-  lost_.erase(node);
-  gone_.erase(node);
-}
-
-int Coordinator::staying() const {
-  return static_cast<int>(std::count_if(members_.begin(), members_.end(), [](const auto& entry) {
-    return !entry.second.dismissal && (!entry.second.ready || entry.second.offer.unfit.empty());
-  }));
+Member& Coordinator::take(NodeId node, const NodeOffer& offer, bool ready) {
+  Member& member = members_.at(node);
+  members_.take_offer(member, offer);
+  members_.set_ready(member, ready);
+  searching_nodes_.erase(node);
+  members_.has_come(node);
+  return member;
 }
 
 Coordinator::Orders Coordinator::regroup(EndRound end, TimePoint now, TimePoint not_before) {
@@ -454,10 +364,16 @@ Coordinator::Orders Coordinator::regroup(EndRound end, TimePoint now, TimePoint 
   return Orders{std::move(end)} + advance(now);
 }
 
+Coordinator::Orders Coordinator::regroup_as_planned(std::string reason, TimePoint now) {
+  credit_round(now);
+  ledger_.charge_resize();
+  return regroup({0, true, std::move(reason)}, now, now);
+}
+
 Coordinator::Orders Coordinator::advance(TimePoint now) {
   auto* state = std::get_if<Gathering>(&state_);
   if (!state) return {};
-  forget_lost(now);
+  members_.forget_dead(now);
   update_last_call(*state, now);
   if (can_form(*state, now)) return form();
   if (now < state->since + policy_.join_timeout || may_form_yet()) return {};
@@ -467,7 +383,7 @@ Coordinator::Orders Coordinator::advance(TimePoint now) {
 }
 
 std::string Coordinator::why_no_round() const {
-  const int fit = count_fit();
+  const int fit = members_.fit();
   if (fit >= policy_.nodes_min)
     return "the nodes that are left, " + std::to_string(fit) + ", are no majority of those of the last round";
   return "only " + std::to_string(fit) + " of " + std::to_string(policy_.nodes_min) +
@@ -479,7 +395,7 @@ std::string Coordinator::why_no_round() const {
 std::string Coordinator::unfit_nodes() const {
   std::string out;
   int named = 0;
-  for (const auto& [node, member] : members_) {
+  for (const auto& [node, member] : members_.all()) {
     if (member.offer.unfit.empty()) continue;
     if (++named > static_cast<int>(kAwaitedNamesMax)) return out + "; and others";
     out += "; " + name_of(member.offer) + " cannot take part (" + member.offer.unfit.substr(0, kAwaitedReasonMax) + ")";
@@ -488,30 +404,20 @@ std::string Coordinator::unfit_nodes() const {
 }
 
 bool Coordinator::may_form_yet() const {
-  if (staying() < policy_.nodes_min) return false;
-  return !knows_unfit_ || has_quorum([](const Member& member) { return !member.ready || is_fit(member); });
-}
-
-// Searches only when the workers of one of them are dead: a thousand nodes come back one after the other.
-void Coordinator::forget_lost(TimePoint now) {
-  if (lost_.empty() || now < lost_until_) return;
-  std::erase_if(lost_, [&](const auto& entry) { return entry.second.workers_until <= now; });
-  lost_until_ = TimePoint::max();
-  for (const auto& [node, lost] : lost_) lost_until_ = std::min(lost_until_, lost.workers_until);
+  if (members_.staying() < policy_.nodes_min) return false;
+  return !members_.has_unfit() || has_quorum([](const Member& member) { return !member.ready || is_fit(member); });
 }
 
 Coordinator::Orders Coordinator::dismiss(NodeId node, TimePoint now) {
-  Member member = remove(members_.find(node));
-  gone_.insert(node);
+  Member member = members_.remove(node);
+  members_.note_gone(node);
   return Orders{Dismiss{node, std::move(*member.dismissal)}} + advance(now);
 }
 
 Coordinator::Orders Coordinator::end_job(Outcome outcome) {
   if (!outcome.cause) ledger_.end_without_failure();
   clock_.round_ended(round_end(outcome), now_);
-  Over over{outcome};
-  for (const auto& [node, member] : members_) over.unconfirmed.insert(node);
-  state_ = std::move(over);
+  state_ = JobEnd(outcome, /*inherited=*/false, members_.which([](const Member&) { return true; }));
   return {EndJob{std::move(outcome), true}};
 }
 

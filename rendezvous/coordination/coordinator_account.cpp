@@ -15,18 +15,14 @@ RoundEnd round_end(const Outcome& outcome) {
 }
 
 Coordinator::Orders Coordinator::handle(const NodeSpent& message, TimePoint) {
-  note_spent(message);
-  return {};
-}
-
-void Coordinator::note_spent(const NodeSpent& message) {
   const auto found = std::find(last_by_rank_.begin(), last_by_rank_.end(), message.node);
   if (found != last_by_rank_.end())
     clock_.measured(message.round, static_cast<int>(found - last_by_rank_.begin()), message.spent);
+  return {};
 }
 
 void Coordinator::watch_stop() {
-  if (std::holds_alternative<Gathering>(state_) && ready_ == static_cast<int>(members_.size()) && lost_.empty())
+  if (std::holds_alternative<Gathering>(state_) && members_.all_ready() && members_.lost().empty())
     clock_.all_stopped(now_);
 }
 

@@ -26,14 +26,14 @@ bool Coordinator::can_go_on_without(NodeId node) const {
   const auto counts = [&](const Member& member) {
     return !member.dismissal && member.offer.unfit.empty() && !others.why(member.offer);
   };
-  const auto left = std::count_if(members_.begin(), members_.end(), [&](const auto& m) { return counts(m.second); });
-  return left >= policy_.nodes_min && has_quorum(counts);
+  const std::set<NodeId> left = members_.which(counts);
+  return static_cast<int>(left.size()) >= policy_.nodes_min && is_quorum(left);
 }
 
 Coordinator::Orders Coordinator::handle(const NodePace& message, TimePoint now) {
   Active* state = active(message.round, message.node);
-  const auto member = members_.find(message.node);
-  if (!state || !state->all_started_at || member == members_.end()) return {};
+  const Member* member = members_.find(message.node);
+  if (!state || !state->all_started_at || !member) return {};
   if (policy_.stragglers == StragglerPolicy::off) return {};
   const RoundNode& there = *state->round.find(message.node);
   std::vector<Pace> windows = message.windows;
@@ -41,7 +41,7 @@ Coordinator::Orders Coordinator::handle(const NodePace& message, TimePoint now) 
     return one.rank < there.first_rank || one.rank >= there.first_rank + there.workers;
   });
   const bool several = state->round.nodes.size() > 1;
-  const std::string host = several ? host_of(member->second.offer) : "";
+  const std::string host = several ? host_of(member->offer) : "";
   const bool is_acted_on = policy_.stragglers != StragglerPolicy::say;
   Orders orders;
   bool is_replaced = false;
@@ -63,9 +63,7 @@ Coordinator::Orders Coordinator::replace(NodeId node, TimePoint now) {
   Member& member = members_.at(node);
   excluded_.exclude(member.offer, "its workers are slower than the others", now);
   member.knows_exclusion = false;
-  credit_round(now);
-  ledger_.charge_resize();
-  return regroup({0, true, name_of(member.offer) + " is left out (--stragglers=replace)"}, now, now);
+  return regroup_as_planned(name_of(member.offer) + " is left out (--stragglers=replace)", now);
 }
 
 }  // namespace ddprun::rendezvous

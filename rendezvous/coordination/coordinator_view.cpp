@@ -1,7 +1,9 @@
 // What the coordinator tells those who ask what the job does.
 #include <algorithm>
 #include <set>
+#include <utility>
 
+#include "rendezvous/base/overloaded.h"
 #include "rendezvous/coordination/coordinator.h"
 
 namespace ddprun::rendezvous {
@@ -35,8 +37,8 @@ std::vector<NodeView> Coordinator::node_views() const {
   std::set<NodeId> shown;
   if (running)
     for (const RoundNode& node : running->round.nodes) {
-      const auto member = members_.find(node.id);
-      const bool leaves = member != members_.end() && member->second.dismissal;
+      const Member* member = members_.find(node.id);
+      const bool leaves = member && member->dismissal;
       const NodePlace active = running->done.contains(node.id) ? NodePlace::done : NodePlace::active;
       shown.insert(node.id);
       out.push_back({.id = node.id,
@@ -47,9 +49,9 @@ std::vector<NodeView> Coordinator::node_views() const {
                      .first_rank = node.first_rank,
                      .workers = node.workers});
     }
-  for (const auto& [id, member] : members_)
+  for (const auto& [id, member] : members_.all())
     if (!shown.contains(id)) out.push_back(view_of(id, member, running != nullptr));
-  for (const auto& [id, lost] : lost_)
+  for (const auto& [id, lost] : members_.lost())
     out.push_back({.id = id, .name = lost.name, .place = NodePlace::lost, .workers = 0});
   return out;
 }
@@ -83,15 +85,60 @@ JobView Coordinator::view(TimePoint now) const {
   return out;
 }
 
-Coordinator::Orders Coordinator::handle(const StatusWanted& message, TimePoint now) {
-  Orders orders{JobStatus{message.node, message.serial, view(now)}};
-  if (!message.job_only && std::holds_alternative<Active>(state_))
-    orders.push_back(ReportStatus{message.node, message.serial, message.lines});
+int Coordinator::nodes_in_round() const {
+  const auto* state = std::get_if<Active>(&state_);
+  return state ? static_cast<int>(state->round.nodes.size()) : 0;
+}
+
+JobReply Coordinator::reply(const Asked& asked, JobAnswer answer) const {
+  return {asked.node, asked.serial, nodes_in_round(), std::move(answer)};
+}
+
+Coordinator::Orders Coordinator::handle(const Asked& message, TimePoint now) {
+  return std::visit([&](const auto& question) { return answer(message, question, now); }, message.question);
+}
+
+Coordinator::Orders Coordinator::handle(const Answered& message, TimePoint) {
+  JobReply reply{message.asker, message.serial, nodes_in_round()};
+  std::visit([&](const auto& answer) { reply.answer = answer; }, message.answer);
+  return {std::move(reply)};
+}
+
+Coordinator::Orders Coordinator::answer(const Asked& asked, const AskStacks& question, TimePoint) {
+  if (!std::holds_alternative<Active>(state_)) return {reply(asked, StacksText{})};
+  return {AskNodes{{}, asked.node, asked.serial, question}};
+}
+
+Coordinator::Orders Coordinator::answer(const Asked& asked, const AskStatus& question, TimePoint now) {
+  Orders orders{reply(asked, view(now))};
+  if (!question.job_only && std::holds_alternative<Active>(state_))
+    orders.push_back(AskNodes{{}, asked.node, asked.serial, question});
   return orders;
 }
 
-Coordinator::Orders Coordinator::handle(const NodeStatus& message, TimePoint) {
-  return {StatusOfNode{message.asker, message.serial, message.report}};
+// Between two rounds people want to know why the last one has failed.
+Coordinator::Orders Coordinator::answer(const Asked& asked, const AskRank& question, TimePoint) {
+  int world_size = 0;
+  for (const RoundNode& node : last_nodes_) {
+    world_size += node.workers;
+    const bool runs = question.rank >= node.first_rank && question.rank < node.first_rank + node.workers;
+    if (runs && members_.contains(node.id)) return {AskNodes{node.id, asked.node, asked.serial, question}};
+    if (runs) return {reply(asked, RankText{})};
+  }
+  return {reply(asked, RankText{.world_size = world_size})};
+}
+
+Coordinator::Orders Coordinator::answer_after_end(const Asked& asked) {
+  const auto say = [&](JobAnswer answer) { return Orders{reply(asked, std::move(answer))}; };
+  return std::visit(overloaded{
+                        [&](const AskStacks&) { return say(StacksText{}); },
+                        [&](const AskStatus&) { return say(view(now_)); },
+                        [&](const AskRank&) { return say(RankText{}); },
+                        [&](const Act&) {
+                          return say(ActResult{false, "the job is over"});
+                        },
+                    },
+                    asked.question);
 }
 
 }  // namespace ddprun::rendezvous

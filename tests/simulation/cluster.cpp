@@ -288,11 +288,12 @@ void Cluster::act() {
                    .workers = 1 + net_.up_to(2)});
   if (changes_workers(acts_.back().kind) && net_.chance(0.3)) acts_.back().node.clear();
   const NodeId asked = any();
-  if (!stands(asked)) from_loop(asked, ActWanted{asked, static_cast<int>(acts_.size()) - 1, acts_.back()});
+  if (!stands(asked)) from_loop(asked, Asked{asked, static_cast<int>(acts_.size()) - 1, acts_.back()});
 }
 
-void Cluster::note_act(NodeId at, const ActDone& done) {
-  const Act& act = acts_.at(static_cast<std::size_t>(done.serial));
+void Cluster::note_act(NodeId at, const JobReply& reply) {
+  const Act& act = acts_.at(static_cast<std::size_t>(reply.serial));
+  const auto& done = std::get<ActResult>(reply.answer);
   note(at, in_words(act) + (done.done ? ": " : ", refused: ") + done.text);
   if (!done.done) return;
   ++acts_done_;
@@ -1070,7 +1071,7 @@ void Cluster::execute(NodeId at, const Order& order) {
                  },
                  [&](const AskStandings& o) { to_round(o); },
                  [&](const BlameWorker& o) { to_node(at, o.node, o); },
-                 [&](const ActDone& o) { note_act(at, o); },
+                 [&](const JobReply& o) { note_act(at, o); },
                  [&](const KeepRange& o) {
                    for (const auto& [id, peer] : leadership.peers) to_node(at, id, o);
                  },

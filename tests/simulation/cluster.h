@@ -227,7 +227,7 @@ class Cluster {
   void go_on(NodeId id);
   void join();
   void act();
-  void note_act(NodeId at, const ActDone& done);
+  void note_act(NodeId at, const JobReply& reply);
   void signal(NodeId id, int signal);
 
   // Progress.

@@ -53,6 +53,10 @@ struct Act {
   friend bool operator==(const Act&, const Act&) = default;
 };
 constexpr std::size_t kActTextMax = 256;  // of node and by
+struct ActResult {
+  bool done = false;
+  std::string text = {};  // what follows, or why not
+};
 
 // "resize 2:4", "drain node7"
 std::string in_words(const Act& act);

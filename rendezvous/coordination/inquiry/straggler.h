@@ -42,9 +42,6 @@ struct PaceChange {
   friend bool operator==(const PaceChange&, const PaceChange&) = default;
 };
 
-// What is done about them.
-enum class StragglerPolicy { say, off, replace, dry_run };
-
 // "rank 5 (node7) computes 1.6x slower than the median, for 40 steps, and 1.6x slower than before"
 std::string in_words(const PaceChange& change, const std::string& host);
 

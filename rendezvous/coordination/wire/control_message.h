@@ -17,10 +17,10 @@
 namespace ddprun::rendezvous {
 
 // Raised with whatever nodes of one job say to each other, snapshots' copies and the store's proxies included.
-constexpr int kControlProtocol = 13;
+constexpr int kControlProtocol = 14;
 // The first version of ddprun that speaks it. What nodes compare is this, and not their own versions: those with one
 // protocol are nodes of one job. Changed with the protocol alone.
-constexpr const char* kControlProtocolSince = "0.1.0";
+constexpr const char* kControlProtocolSince = "0.2.0";
 
 // What all agents of one job have in common. Its run id is in the greeting already.
 struct Fingerprint {
@@ -65,9 +65,8 @@ constexpr std::size_t kClientLineMax = 1024, kClientTextMax = 3 << 20;
 // VoteRequest comes instead of a hello, too.
 using FromAgent =
     std::variant<Hello, Heartbeat, FailureText, NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed,
-                 NodeLeaves, JobInterrupted, NodeBack, NodeNotified, NodeStandings, StacksWanted, StacksTaken,
-                 StatusWanted, NodeStatus, ActWanted, RankAsked, RankAnswered, NodePace, NodeLearned, NodeSpent,
-                 JobWasOver, VoteRequest, CoordinatorAnnouncement, ClientRequest>;
+                 NodeLeaves, JobInterrupted, NodeBack, NodeNotified, NodeStandings, Asked, Answered, NodePace,
+                 NodeLearned, NodeSpent, JobWasOver, VoteRequest, CoordinatorAnnouncement, ClientRequest>;
 
 constexpr std::chrono::seconds kLoopLimit{30};  // for an agent whose loop stands, though its link answers
 // The first message to an agent.
@@ -109,10 +108,10 @@ struct Excluded {
 struct ClientAnswer {
   std::string text;  // at most kClientTextMax bytes
 };
-using ToAgent = std::variant<Welcome, Elsewhere, HeartbeatAnswer, FailureText, KeepRecord, TakeSeat, StartRound,
-                             EndRound, EndJob, AllNotified, Excluded, AskStandings, BlameWorker, ReportPace, TakeStacks,
-                             StacksOfNode, JobStatus, ReportStatus, StatusOfNode, ActDone, ReportAct, AskRank,
-                             AnswerOfRank, SuspendWorkers, TakeSnapshot, KeepRange, InjectFault, Vote, ClientAnswer>;
+using ToAgent =
+    std::variant<Welcome, Elsewhere, HeartbeatAnswer, FailureText, KeepRecord, TakeSeat, StartRound, EndRound, EndJob,
+                 AllNotified, Excluded, AskStandings, BlameWorker, ReportPace, AskNodes, JobReply, ReportAct,
+                 SuspendWorkers, TakeSnapshot, KeepRange, InjectFault, Vote, ClientAnswer>;
 
 class BadMessage : public std::runtime_error {
  public:

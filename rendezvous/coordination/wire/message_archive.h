@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "rendezvous/base/time.h"
@@ -78,6 +79,11 @@ class Writer {
   void one_of(const char* name, const Value& value, const Named<Value> (&all)[kCount]) {
     for (const Named<Value>& known : all)
       if (known.value == value) put(name, known.name);
+  }
+  // One field, which is named for the type that the value has.
+  template <class... Types>
+  void alternative(const std::variant<Types...>& value, const char* const (&names)[sizeof...(Types)]) {
+    std::visit([&](const auto& held) { put(names[value.index()], json_of(held)); }, value);
   }
   // Each item as a list of its fields, without their names: a record has thousands of nodes.
   template <class T>
@@ -171,6 +177,18 @@ class Reader {
     for (const Named<Value>& known : all)
       if (text == known.name) return void(value = known.value);
     throw BadMessage(std::string("'") + name + "' is unknown");
+  }
+  template <class... Types>
+  void alternative(std::variant<Types...>& value, const char* const (&names)[sizeof...(Types)]) {
+    const char* const* name = names;
+    const auto is_next = [&]<class T>(std::type_identity<T>) {
+      const char* const own = *name++;
+      if (!has(own)) return false;
+      take(own, member(own), value.template emplace<T>());
+      return true;
+    };
+    const bool found = (is_next(std::type_identity<Types>()) || ...);
+    if (!found) throw BadMessage(std::string("none of '") + names[0] + "' and the like is there");
   }
   template <class T>
   void rows(const char* name, std::vector<T>& items, const char* complaint) {

@@ -488,6 +488,35 @@ void fields(auto& a, Is<Act> auto& m) {
   a.unless_default("workers", m.workers, Range{0, kWorkersMax});
 }
 
+void fields(auto&, Is<AskStacks> auto&) {}
+
+void fields(auto& a, Is<AskStatus> auto& m) {
+  a.unless_default("job_only", m.job_only);
+  a.unless_default("last_lines", m.last_lines);
+}
+
+void fields(auto& a, Is<AskRank> auto& m) {
+  a("rank", m.rank, kRank);
+  a("question", m.question, AsSent{kQuestionMax});
+}
+
+void fields(auto& a, Is<Question> auto& m) { a.alternative(m, {"stacks", "status", "rank", "act"}); }
+
+void fields(auto& a, Is<StacksText> auto& m) { a("text", m.text, kStacksTextMax); }
+
+void fields(auto& a, Is<RankText> auto& m) {
+  a("text", m.text, AsSent{kRankTextMax});
+  a.unless_default("world_size", m.world_size, kRank);
+}
+
+void fields(auto& a, Is<ActResult> auto& m) {
+  a("done", m.done);
+  a("text", m.text, kTextMax);
+}
+
+void fields(auto& a, Is<NodeAnswer> auto& m) { a.alternative(m, {"stacks", "node", "rank"}); }
+void fields(auto& a, Is<JobAnswer> auto& m) { a.alternative(m, {"stacks", "node", "rank", "job", "act"}); }
+
 // Messages.
 
 template <class M, class Fields>
@@ -554,44 +583,16 @@ constexpr auto kNodeStandings = message<NodeStandings>("standings", [](auto& a, 
   a("round", m.round);
   a("workers", m.standings);
 });
-constexpr auto kStacksWanted = message<StacksWanted>("stacks-wanted", [](auto& a, auto& m) {
+constexpr auto kAsked = message<Asked>("asked", [](auto& a, auto& m) {
   a.sender(m.node);
   a("serial", m.serial, kCount);
+  a("question", m.question);
 });
-constexpr auto kStacksTaken = message<StacksTaken>("stacks", [](auto& a, auto& m) {
+constexpr auto kAnswered = message<Answered>("answered", [](auto& a, auto& m) {
   a.sender(m.node);
   a("asker", m.asker);
   a("serial", m.serial, kCount);
-  a("text", m.text, kStacksTextMax);
-});
-constexpr auto kStatusWanted = message<StatusWanted>("status-wanted", [](auto& a, auto& m) {
-  a.sender(m.node);
-  a("serial", m.serial, kCount);
-  a("job_only", m.job_only);
-  a.unless_default("lines", m.lines);
-});
-constexpr auto kNodeStatus = message<NodeStatus>("status", [](auto& a, auto& m) {
-  a.sender(m.node);
-  a("asker", m.asker);
-  a("serial", m.serial, kCount);
-  a("report", m.report);
-});
-constexpr auto kActWanted = message<ActWanted>("act-wanted", [](auto& a, auto& m) {
-  a.sender(m.node);
-  a("serial", m.serial, kCount);
-  a("act", m.act);
-});
-constexpr auto kRankAsked = message<RankAsked>("rank-asked", [](auto& a, auto& m) {
-  a.sender(m.node);
-  a("serial", m.serial, kCount);
-  a("rank", m.rank, kRank);
-  a("question", m.question, AsSent{kQuestionMax});
-});
-constexpr auto kRankAnswered = message<RankAnswered>("rank-answered", [](auto& a, auto& m) {
-  a.sender(m.node);
-  a("asker", m.asker);
-  a("serial", m.serial, kCount);
-  a("text", m.text, AsSent{kAnswerMax});
+  a("answer", m.answer);
 });
 constexpr auto kNodePace = message<NodePace>("pace", [](auto& a, auto& m) {
   a.sender(m.node);
@@ -625,20 +626,11 @@ constexpr auto kCoordinatorAnnouncement = message<CoordinatorAnnouncement>("call
 constexpr auto kClientRequest =
     message<ClientRequest>("request", [](auto& a, auto& m) { a("line", m.line, AsSent{kClientLineMax}); });
 
-constexpr std::tuple kFromAgent{kHello,         kHeartbeat,
-                                kFailureText,   kNodeReady,
-                                kNodeConfirmed, kNodeRunning,
-                                kNodeDone,      kWorkerFailed,
-                                kNodeLeaves,    kJobInterrupted,
-                                kNodeBack,      kNodeNotified,
-                                kNodeStandings, kStacksWanted,
-                                kStacksTaken,   kStatusWanted,
-                                kNodeStatus,    kActWanted,
-                                kRankAsked,     kRankAnswered,
-                                kNodePace,      kNodeLearned,
-                                kNodeSpent,     kJobWasOver,
-                                kVoteRequest,   kCoordinatorAnnouncement,
-                                kClientRequest};
+constexpr std::tuple kFromAgent{
+    kHello,        kHeartbeat,  kFailureText,    kNodeReady, kNodeConfirmed, kNodeRunning,   kNodeDone,
+    kWorkerFailed, kNodeLeaves, kJobInterrupted, kNodeBack,  kNodeNotified,  kNodeStandings, kAsked,
+    kAnswered,     kNodePace,   kNodeLearned,    kNodeSpent, kJobWasOver,    kVoteRequest,   kCoordinatorAnnouncement,
+    kClientRequest};
 
 // From the coordinator, which also passes on FailureText.
 
@@ -693,48 +685,20 @@ constexpr auto kBlameWorker = message<BlameWorker>("blame", [](auto& a, auto& m)
   a("text", m.text, kTextMax);
   a.unless_default("of_all", m.of_all);
 });
-constexpr auto kTakeStacks = message<TakeStacks>("take-stacks", [](auto& a, auto& m) {
+constexpr auto kAskNodes = message<AskNodes>("ask", [](auto& a, auto& m) {
   a("asker", m.asker);
   a("serial", m.serial, kCount);
+  a("question", m.question);
 });
-constexpr auto kStacksOfNode = message<StacksOfNode>("stacks-of-node", [](auto& a, auto& m) {
+constexpr auto kJobReply = message<JobReply>("reply", [](auto& a, auto& m) {
   a("serial", m.serial, kCount);
   a("nodes", m.nodes, kRank);
-  a("text", m.text, kStacksTextMax);
-});
-constexpr auto kJobStatus = message<JobStatus>("job-status", [](auto& a, auto& m) {
-  a("serial", m.serial, kCount);
-  a("view", m.view);
-});
-constexpr auto kReportStatus = message<ReportStatus>("report-status", [](auto& a, auto& m) {
-  a("asker", m.asker);
-  a("serial", m.serial, kCount);
-  a.unless_default("lines", m.lines);
-});
-constexpr auto kStatusOfNode = message<StatusOfNode>("status-of-node", [](auto& a, auto& m) {
-  a("serial", m.serial, kCount);
-  a("report", m.report);
-});
-constexpr auto kActDone = message<ActDone>("act-done", [](auto& a, auto& m) {
-  a("serial", m.serial, kCount);
-  a("done", m.done);
-  a("text", m.text, kTextMax);
+  a("answer", m.answer);
 });
 constexpr auto kReportAct = message<ReportAct>("report-act", [](auto& a, auto& m) {
   a("act", m.act);
   a("done", m.done);
   a("text", m.text, kTextMax);
-});
-constexpr auto kAskRank = message<AskRank>("ask-rank", [](auto& a, auto& m) {
-  a("asker", m.asker);
-  a("serial", m.serial, kCount);
-  a("rank", m.rank, kRank);
-  a("question", m.question, AsSent{kQuestionMax});
-});
-constexpr auto kAnswerOfRank = message<AnswerOfRank>("answer-of-rank", [](auto& a, auto& m) {
-  a("serial", m.serial, kCount);
-  a("world_size", m.world_size, kRank);
-  a("text", m.text, AsSent{kAnswerMax});
 });
 constexpr auto kSuspendWorkers = message<SuspendWorkers>("suspend", [](auto& a, auto& m) {
   a("round", m.round);
@@ -767,11 +731,9 @@ constexpr auto kVote = message<Vote>("vote", [](auto& a, auto& m) {
 constexpr auto kClientAnswer =
     message<ClientAnswer>("answer", [](auto& a, auto& m) { a("text", m.text, AsSent{kClientTextMax}); });
 
-constexpr std::tuple kToAgent{
-    kWelcome,      kElsewhere,  kHeartbeatAnswer, kFailureText,  kKeepRecord,   kTakeSeat,
-    kStartRound,   kEndRound,   kEndJob,          kAllNotified,  kExcluded,     kAskStandings,
-    kBlameWorker,  kReportPace, kTakeStacks,      kStacksOfNode, kJobStatus,    kReportStatus,
-    kStatusOfNode, kActDone,    kReportAct,       kAskRank,      kAnswerOfRank, kSuspendWorkers,
-    kTakeSnapshot, kKeepRange,  kInjectFault,     kVote,         kClientAnswer};
+constexpr std::tuple kToAgent{kWelcome,      kElsewhere,  kHeartbeatAnswer, kFailureText, kKeepRecord,  kTakeSeat,
+                              kStartRound,   kEndRound,   kEndJob,          kAllNotified, kExcluded,    kAskStandings,
+                              kBlameWorker,  kReportPace, kAskNodes,        kJobReply,    kReportAct,   kSuspendWorkers,
+                              kTakeSnapshot, kKeepRange,  kInjectFault,     kVote,        kClientAnswer};
 
 }  // namespace ddprun::rendezvous::wire

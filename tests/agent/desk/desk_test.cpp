@@ -42,29 +42,33 @@ TEST_CASE("who asks is answered when the coordinator and all nodes have told wha
   Rig rig;
   rig.node = 7;
   rig.ask("status");
-  const int serial = rig.sent_last<StatusWanted>().serial;
-  JobStatus job{7, serial, {.round = 3}};
-  for (int i = 0; i < 2; ++i) job.view.nodes.push_back({.group_rank = i});
-  rig.desk.on_message(job);
-  rig.desk.on_message(StatusOfNode{7, serial, {.group_rank = 1}});
-  rig.desk.on_message(StatusOfNode{7, serial + 1, {}});
+  const int serial = rig.sent_last<Asked>().serial;
+  JobView view{.round = 3};
+  for (int i = 0; i < 2; ++i) view.nodes.push_back({.group_rank = i});
+  rig.desk.on_message(JobReply{7, serial, 2, view});
+  rig.desk.on_message(JobReply{7, serial, 2, NodeReport{.group_rank = 1}});
+  rig.desk.on_message(JobReply{7, serial + 1, 2, NodeReport{}});
   CHECK(rig.answer == "none yet");
-  rig.desk.on_message(StatusOfNode{7, serial, {}});
+  rig.desk.on_message(JobReply{7, serial, 2, NodeReport{}});
   CHECK(nlohmann::json::parse(rig.answer)["run_id"] == "run-7");
 
   rig.ask(act_line({.kind = ActKind::restart, .by = "alice on login1"}));
-  CHECK(rig.sent_last<ActWanted>().act.by == "alice on login1");
+  CHECK(std::get<Act>(rig.sent_last<Asked>().question).by == "alice on login1");
   rig.ask(act_line({.kind = ActKind::restart}));
-  CHECK(rig.sent_last<ActWanted>().act.by == "user 1000 on node1");
-  rig.desk.on_message(ActDone{7, rig.sent_last<ActWanted>().serial, true, "it begins"});
-  CHECK(parse_act_answer(rig.answer).text == "it begins");
+  CHECK(std::get<Act>(rig.sent_last<Asked>().question).by == "user 1000 on node1");
+  const int acts = rig.sent_last<Asked>().serial;
+  rig.desk.on_message(JobReply{7, acts, 2, StacksText{}});  // no answer to that
+  CHECK(rig.answer == "none yet");
+  rig.desk.on_message(JobReply{7, acts, 2, ActResult{true, "it begins"}});
+  CHECK(parse_act_result(rig.answer).text == "it begins");
 
-  rig.desk.on_message(ReportStatus{9, 4});  // for somebody at another node
-  CHECK(rig.sent_last<NodeStatus>().asker == 9);
-  CHECK(rig.sent_last<NodeStatus>().serial == 4);
-  rig.desk.on_message(TakeStacks{9, 5});
-  CHECK(rig.sent_last<StacksTaken>().asker == 9);
-  CHECK(rig.sent_last<StacksTaken>().serial == 5);
+  rig.desk.on_message(AskNodes{{}, 9, 4, AskStatus{}});  // for somebody at another node
+  CHECK(rig.sent_last<Answered>().asker == 9);
+  CHECK(rig.sent_last<Answered>().serial == 4);
+  CHECK(std::holds_alternative<NodeReport>(rig.sent_last<Answered>().answer));
+  rig.desk.on_message(AskNodes{{}, 9, 5, AskStacks{}});
+  CHECK(rig.sent_last<Answered>().serial == 5);
+  CHECK(std::holds_alternative<StacksText>(rig.sent_last<Answered>().answer));
 }
 
 TEST_CASE("a node without a coordinator answers by itself, and bothers nobody", "[desk]") {
@@ -72,8 +76,8 @@ TEST_CASE("a node without a coordinator answers by itself, and bothers nobody", 
   CHECK(has(rig.ask("status"), "the coordinator is out of reach now"));
   CHECK(rig.ask("stacks") == "The coordinator is out of reach now.\n");
   CHECK(has(rig.ask(act_line({.kind = ActKind::restart})), "the coordinator is out of reach now"));
-  rig.desk.on_message(ReportStatus{9, 1});
-  rig.desk.on_message(TakeStacks{9, 1});
+  rig.desk.on_message(AskNodes{{}, 9, 1, AskStatus{}});
+  rig.desk.on_message(AskNodes{{}, 9, 1, AskStacks{}});
   rig.node = 7;
   CHECK(has(rig.ask("act {}"), "the act is not known"));
   CHECK(rig.ask("what").empty());

@@ -192,9 +192,9 @@ TEST_CASE("an act arrives as it was asked for", "[ctl]") {
   const auto escaped = parse_act(act_line({ActKind::drain, "n\x1b", 0, 0, "b\nob"}));
   CHECK(std::get<Act>(escaped).node == "n\\x1b");
   CHECK(std::get<Act>(escaped).by == "b\\x0aob");
-  CHECK(parse_act_answer(to_line({true, "done"})).done);
-  CHECK(parse_act_answer(to_line({false, "why"})).text == "why");
-  CHECK_FALSE(parse_act_answer("").done);
+  CHECK(parse_act_result(to_line({true, "done"})).done);
+  CHECK(parse_act_result(to_line({false, "why"})).text == "why");
+  CHECK_FALSE(parse_act_result("").done);
 }
 
 TEST_CASE("what is no act is refused", "[ctl]") {

@@ -579,14 +579,14 @@ TEST_CASE("an elastic job without an endpoint meets on this machine, a job of so
   CHECK(problems(parsed({"--rdzv-backend=c10d", "--nnodes=2", "p"}), kMachine).size() == 1);
 }
 
-// Of another protocol is the first version that has it.
-TEST_CASE("a node is one of a job with nodes of 0.1.0, whose control protocol it speaks", "[config]") {
+TEST_CASE("nodes of one protocol are nodes of one job whatever their versions, and another protocol is named",
+          "[config]") {
   const Config config = parsed({"--nnodes=2", "--node-rank=1", "--master-addr=h", "p"});
   const AgentOptions options = options_of(config, {"host", "", {}, "", {}, {Locality::remote}});
   REQUIRE(options.meeting);
-  const Fingerprint of_0_1_0{13, "0.1.0", "2", "p"};
-  CHECK(difference(of_0_1_0, options.meeting->fingerprint) == "");
-  CHECK(difference(options.meeting->fingerprint, of_0_1_0) == "");
+  const Fingerprint& ours = options.meeting->fingerprint;
+  CHECK(difference({kControlProtocol, kControlProtocolSince, "2", "p"}, ours) == "");
+  CHECK(has(difference({13, "0.1.0", "2", "p"}, ours), "protocol is 14 (of version 0.2.0) here and 13 (of version"));
   CHECK(options.version == project_version());
 }
 

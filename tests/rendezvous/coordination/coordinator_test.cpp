@@ -1065,7 +1065,7 @@ std::vector<NodePlace> places(const JobView& view) {
 TEST_CASE("whoever asks is told of the job, and of every node of the round", "[coordinator][status]") {
   Job job({.nodes_min = 2, .nodes_max = 2, .restarts = {.max_restarts = 5}});
   job.on(ready(1, 4));
-  JobView view = job.only<JobStatus>(StatusWanted{1, 7}, 3s).view;
+  JobView view = std::get<JobView>(job.only<JobReply>(Asked{1, 7, AskStatus{}}, 3s).answer);
   CHECK(view.phase == JobPhase::waiting);
   CHECK(view.since == Duration(3s));
   CHECK(view.round == 0);
@@ -1075,51 +1075,67 @@ TEST_CASE("whoever asks is told of the job, and of every node of the round", "[c
   CHECK(job.coordinator.view(job.now).phase == JobPhase::starting);
   job.start(round);
   job.on(ready(3));
-  const std::vector<Order> orders = job.on(StatusWanted{3, 8}, 2s);
+  const std::vector<Order> orders = job.on(Asked{3, 8, AskStatus{.last_lines = true}}, 2s);
   REQUIRE(orders.size() == 2);
-  const JobStatus status = std::get<JobStatus>(orders[0]);
-  CHECK(status.asker == 3);
-  CHECK(status.serial == 8);
-  CHECK(status.view.phase == JobPhase::running);
-  CHECK(status.view.since == Duration(2s));
-  CHECK(status.view.round == 1);
-  CHECK(status.view.world_size == 8);
-  CHECK(status.view.restarts_max == 5);
-  CHECK(places(status.view) == std::vector{NodePlace::active, NodePlace::active, NodePlace::spare});
-  CHECK(status.view.nodes[1].first_rank == 4);
-  CHECK(status.view.nodes[2].group_rank == -1);
-  CHECK(std::get<ReportStatus>(orders[1]).asker == 3);
-  CHECK_FALSE(std::get<ReportStatus>(orders[1]).lines);
-  CHECK(std::get<ReportStatus>(job.on(StatusWanted{3, 8, false, /*lines=*/true}, 2s)[1]).lines);
-  CHECK(job.only<JobStatus>(StatusWanted{3, 9, /*job_only=*/true}).serial == 9);
+  const JobReply reply = std::get<JobReply>(orders[0]);
+  CHECK(reply.asker == 3);
+  CHECK(reply.serial == 8);
+  CHECK(reply.nodes == 2);
+  view = std::get<JobView>(reply.answer);
+  CHECK(view.phase == JobPhase::running);
+  CHECK(view.since == Duration(2s));
+  CHECK(view.round == 1);
+  CHECK(view.world_size == 8);
+  CHECK(view.restarts_max == 5);
+  CHECK(places(view) == std::vector{NodePlace::active, NodePlace::active, NodePlace::spare});
+  CHECK(view.nodes[1].first_rank == 4);
+  CHECK(view.nodes[2].group_rank == -1);
+  const AskNodes asked = std::get<AskNodes>(orders[1]);
+  CHECK(asked.asker == 3);
+  CHECK_FALSE(asked.node);  // all of the round
+  CHECK(std::get<AskStatus>(asked.question).last_lines);
+  CHECK(job.only<JobReply>(Asked{3, 9, AskStatus{.job_only = true}}).serial == 9);
 
-  const StatusOfNode told = job.only<StatusOfNode>(NodeStatus{1, 3, 8, {.round = 1, .name = "host1"}});
+  const JobReply told = job.only<JobReply>(Answered{1, 3, 8, NodeReport{.round = 1, .name = "host1"}});
   CHECK(told.asker == 3);
   CHECK(told.serial == 8);
-  CHECK(told.report.name == "host1");
+  CHECK(std::get<NodeReport>(told.answer).name == "host1");
+}
+
+TEST_CASE("all nodes of the round are asked for stacks, or nobody where none is under way", "[coordinator][status]") {
+  Job job({.nodes_min = 2, .nodes_max = 2});
+  const JobReply none = job.only<JobReply>(Asked{1, 7, AskStacks{}});
+  CHECK(none.nodes == 0);
+  CHECK(std::holds_alternative<StacksText>(none.answer));
+  job.run({1, 2});
+  CHECK_FALSE(job.only<AskNodes>(Asked{1, 7, AskStacks{}}).node);
+  const JobReply one = job.only<JobReply>(Answered{2, 1, 7, StacksText{"rank 1"}});
+  CHECK(one.nodes == 2);
+  CHECK(std::get<StacksText>(one.answer).text == "rank 1");
 }
 
 TEST_CASE("who asks about a rank is answered by the node that runs it, or told that there is none",
           "[coordinator][status]") {
   Job job({.nodes_min = 2, .nodes_max = 2});
-  CHECK(job.only<AnswerOfRank>(RankAsked{1, 7, 0, "log"}).world_size == 0);
+  const auto told = [](const JobReply& reply) { return std::get<RankText>(reply.answer); };
+  CHECK(told(job.only<JobReply>(Asked{1, 7, AskRank{0, "log"}})).world_size == 0);
   job.run({1, 2});
   const int world = 2;
-  const AskRank asked = job.only<AskRank>(RankAsked{1, 8, world - 1, "log"});
-  CHECK(asked.node == 2);
+  const AskNodes asked = job.only<AskNodes>(Asked{1, 8, AskRank{world - 1, "log"}});
+  CHECK(asked.node == NodeId{2});
   CHECK(asked.asker == 1);
   CHECK(asked.serial == 8);
-  CHECK(asked.rank == world - 1);
-  CHECK(asked.question == "log");
-  const AnswerOfRank answer = job.only<AnswerOfRank>(RankAnswered{2, 1, 8, "lines"});
-  CHECK(answer.asker == 1);
-  CHECK(answer.serial == 8);
-  CHECK(answer.text == "lines");
-  const AnswerOfRank none = job.only<AnswerOfRank>(RankAsked{1, 9, world, "log"});
+  CHECK(std::get<AskRank>(asked.question).rank == world - 1);
+  CHECK(std::get<AskRank>(asked.question).question == "log");
+  const JobReply reply = job.only<JobReply>(Answered{2, 1, 8, RankText{"lines"}});
+  CHECK(reply.asker == 1);
+  CHECK(reply.serial == 8);
+  CHECK(told(reply).text == "lines");
+  const RankText none = told(job.only<JobReply>(Asked{1, 9, AskRank{world, "log"}}));
   CHECK(none.world_size == world);
   CHECK(none.text.empty());
   job.on(failure(1, {.signal = SIGSEGV}, 1));  // the round ends: its ranks are asked until the next one
-  CHECK(job.only<AskRank>(RankAsked{1, 9, 1, "log"}).node == 2);
+  CHECK(job.only<AskNodes>(Asked{1, 9, AskRank{1, "log"}}).node == NodeId{2});
 }
 
 TEST_CASE("a node that is lost, stops, is unfit or excluded is told as such", "[coordinator][status]") {
@@ -1144,7 +1160,11 @@ TEST_CASE("a job that is over says so to whoever asks", "[coordinator][status]")
   Job job({});
   job.start(job.only<FormRound>(ready(0)).round);
   job.on(NodeDone{0, 1});
-  CHECK(job.only<JobStatus>(StatusWanted{0, 1}).view.phase == JobPhase::over);
+  const auto told = [&](Question question) { return job.only<JobReply>(Asked{0, 1, std::move(question)}).answer; };
+  CHECK(std::get<JobView>(told(AskStatus{})).phase == JobPhase::over);
+  CHECK(std::get<StacksText>(told(AskStacks{})).text.empty());
+  CHECK(std::get<RankText>(told(AskRank{})).world_size == 0);
+  CHECK_FALSE(std::get<ActResult>(told(Act{})).done);
 }
 
 namespace {
@@ -1172,7 +1192,11 @@ struct ActedOn : Job {
   }
   // All of the round's nodes have stopped.
   Round next(const Ids& nodes) { return start(order_of<FormRound>(on_ready(nodes)).round); }
-  ActDone act(const Act& what) { return order_of<ActDone>(last = on(ActWanted{1, 7, what})); }
+  ActResult act(const Act& what) {
+    const auto reply = order_of<JobReply>(last = on(Asked{1, 7, what}));
+    CHECK(reply.serial == 7);
+    return std::get<ActResult>(reply.answer);
+  }
 
   std::vector<Order> last;
 };
@@ -1181,9 +1205,8 @@ struct ActedOn : Job {
 
 TEST_CASE("a user restarts a job: its workers save, and nothing is charged", "[coordinator][ctl]") {
   ActedOn job(2, 2, 2);
-  const ActDone done = job.act(act_of(ActKind::restart));
+  const ActResult done = job.act(act_of(ActKind::restart));
   CHECK(done.done);
-  CHECK(done.serial == 7);
   CHECK(done.text == "the workers save, and round 2 follows");
   CHECK(words_of(order_of<EndRound>(job.last)) == "planned: restarted by alice on n0");
   CHECK(order_of<ReportAct>(job.last).node == 1);
@@ -1280,7 +1303,7 @@ TEST_CASE("a user adds workers to a node or to all, and removes them", "[coordin
   job.act(act_of(ActKind::restart));
   next({offered(1, 1), offered(2, 1)});
 
-  const ActDone added = change(ActKind::add_workers, 1, "host2");
+  const ActResult added = change(ActKind::add_workers, 1, "host2");
   CHECK(added.done);
   CHECK(added.text == "host2 has 2 workers; the workers save, and the next round begins");
   CHECK(order_of<EndRound>(job.last).planned);
@@ -1289,7 +1312,7 @@ TEST_CASE("a user adds workers to a node or to all, and removes them", "[coordin
   job.act(act_of(ActKind::restart));
   CHECK(workers_of(next({offered(1, 1), offered(2, 2)})) == std::vector<int>{1, 2});
 
-  const ActDone refused = change(ActKind::add_workers, 2);
+  const ActResult refused = change(ActKind::add_workers, 2);
   CHECK_FALSE(refused.done);
   CHECK(refused.text == "host2 takes 3 workers at most, and has 2");
   CHECK_FALSE(change(ActKind::remove_workers, 1).done);  // the first one keeps its worker

@@ -172,17 +172,22 @@ TEST_CASE("the pace of workers arrives in few bytes", "[control]") {
   const RankView rank{3,   Activity::wait, "grads", 41, 2100ms, 40, 12s,  50 << 20, 900,  0.1,  5000, 1 << 30,
                       1.5, true,           true,    1s, 2s,     3s, 4711, true,     true, "rpc"};
   const NodeReport report{4, 1, "gpu-7", 312'500, {rank, {}}, {}, 2, {{-1, 2s, "epoch 3"}, {5, 3s, "epoch 2"}}};
-  const NodeStatus status = sent_by_agent(NodeStatus{1, 9, 2, report});
-  CHECK(status.node == 77);
-  CHECK(status.asker == 9);
-  CHECK(status.report == report);
-  CHECK(sent_by_agent(StatusWanted{1, 2}).serial == 2);
-  CHECK_FALSE(sent_by_agent(StatusWanted{1, 2}).lines);
-  CHECK(sent_by_agent(StatusWanted{1, 2, false, true}).lines);
+  const Answered answered = sent_by_agent(Answered{1, 9, 2, report});
+  CHECK(answered.node == 77);
+  CHECK(answered.asker == 9);
+  CHECK(answered.serial == 2);
+  CHECK(std::get<NodeReport>(answered.answer) == report);
+  CHECK(sent_by_agent(Asked{1, 2, AskStacks{}}).serial == 2);
+  const auto asked = [](const Question& question) { return sent_by_agent(Asked{1, 2, question}).question; };
+  CHECK(std::holds_alternative<AskStacks>(asked(AskStacks{})));
+  CHECK_FALSE(std::get<AskStatus>(asked(AskStatus{})).last_lines);
+  CHECK(std::get<AskStatus>(asked(AskStatus{.last_lines = true})).last_lines);
+  CHECK(std::get<AskStatus>(asked(AskStatus{.job_only = true})).job_only);
+  CHECK(std::get<AskRank>(asked(AskRank{3, "log {\x1b}"})).question == "log {\x1b}");
   const Act act{ActKind::resize, "gpu-7", 2, 4, "alice on login1"};
-  CHECK(sent_by_agent(ActWanted{1, 2, act}).act == act);
+  CHECK(std::get<Act>(sent_by_agent(Asked{1, 2, act}).question) == act);
   const Act more{ActKind::add_workers, "", 0, 0, "alice on login1", {}, 2};
-  CHECK(sent_by_agent(ActWanted{1, 2, more}).act == more);
+  CHECK(std::get<Act>(sent_by_agent(Asked{1, 2, more}).question) == more);
   NodePace pace{1, 4, {}};
   for (int rank = 7992; rank < 8000; ++rank) pace.windows.push_back({rank, 312, 31'250, 1'562'500, 406'250});
   const NodePace received = sent_by_agent(pace);
@@ -381,26 +386,27 @@ TEST_CASE("what a coordinator knows of the job arrives as it was told, however l
                      .awaited = {"gpu-9"},
                      .slow = {{5, Activity::load, 160}},
                      .round_age = 30s};
-  const JobStatus told = sent_to_agent(JobStatus{1, 2, view});
+  const JobReply told = sent_to_agent(JobReply{1, 2, 3, view});
   CHECK(told.serial == 2);
-  CHECK(told.view == view);
-  CHECK(sent_to_agent(ReportStatus{9, 2}).asker == 9);
-  CHECK_FALSE(sent_to_agent(ReportStatus{9, 2}).lines);
-  CHECK(sent_to_agent(ReportStatus{9, 2, true}).lines);
-  CHECK(sent_to_agent(ActDone{1, 2, true, "it ends"}).text == "it ends");
+  CHECK(told.nodes == 3);
+  CHECK(std::get<JobView>(told.answer) == view);
+  const auto reply = [](const JobAnswer& answer) { return sent_to_agent(JobReply{1, 2, 3, answer}).answer; };
+  CHECK(std::get<ActResult>(reply(ActResult{true, "it ends"})).text == "it ends");
+  CHECK(std::get<NodeReport>(reply(NodeReport{.round = 4, .name = "gpu-7"})).name == "gpu-7");
+  CHECK(std::get<RankText>(reply(RankText{"\x1b[1mbold\n", 16})).text == "\x1b[1mbold\n");
+  CHECK(std::get<RankText>(reply(RankText{{}, 16})).world_size == 16);
+  CHECK(std::get<StacksText>(reply(StacksText{"at line 3\n"})).text == "at line 3\n");
+  CHECK(sent_to_agent(AskNodes{{}, 9, 2, AskStatus{}}).asker == 9);
+  CHECK(std::get<AskRank>(sent_to_agent(AskNodes{1, 9, 2, AskRank{3, "log"}}).question).rank == 3);
   CHECK(sent_to_agent(ReportAct{1, {.kind = ActKind::pause, .by = "bob"}, true, ""}).act.by == "bob");
-  CHECK(sent_by_agent(RankAsked{1, 2, 3, "log {\x1b}"}).question == "log {\x1b}");
-  CHECK(sent_by_agent(RankAnswered{1, 9, 2, "\x1b[1mbold\n"}).text == "\x1b[1mbold\n");
-  CHECK(sent_to_agent(AskRank{1, 9, 2, 3, "log"}).rank == 3);
-  CHECK(sent_to_agent(AnswerOfRank{1, 2, 16, "\x1b[1mbold\n"}).text == "\x1b[1mbold\n");
+  CHECK(std::get<RankText>(sent_by_agent(Answered{1, 9, 2, RankText{"\x1b[1mbold\n"}}).answer).text == "\x1b[1mbold\n");
   CHECK(sent_to_agent(SuspendWorkers{4, true}).suspended);
   CHECK(sent_to_agent(TakeSnapshot{4}).round == 4);
   const Fault fault{FaultKind::slow, 3, 2500ms};
   CHECK(sent_to_agent(InjectFault{1, 4, fault}).fault == fault);
   const Act chaos{.kind = ActKind::fault, .by = "bob", .fault = fault};
-  CHECK(sent_by_agent(ActWanted{1, 2, chaos}).act == chaos);
+  CHECK(std::get<Act>(sent_by_agent(Asked{1, 2, chaos}).question) == chaos);
   CHECK(in_words(chaos) == "fault: slow rank 3 for 2.5 s");
-  CHECK(sent_to_agent(StatusOfNode{1, 2, {.round = 4, .name = "gpu-7"}}).report.name == "gpu-7");
 }
 
 TEST_CASE("what a node has measured of a round arrives to the microsecond", "[control]") {
