@@ -13,7 +13,6 @@
 #include "agent/hang/hang_limits.h"
 #include "agent/logs/log_options.h"
 #include "agent/logs/output_watch.h"
-#include "agent/logs/rank_selection.h"
 #include "agent/machine/machine_limits.h"
 #include "agent/process/groups/numa.h"
 #include "agent/process/wrappers.h"
@@ -156,16 +155,7 @@ struct Config {
   bool cgroup = false;
 
   // Logs.
-  std::string log_dir = {};  // empty: no logs
-  agent::StreamSpec redirects = {};
-  agent::StreamSpec tee = {};
-  agent::RankSet local_ranks_filter = {};
-  std::vector<std::string> stdout_filters = {};
-  std::vector<std::string> stderr_filters = {};
-  std::string log_prefix = "[${role_name}${local_rank}]:";
-  std::uint64_t log_size_bytes_max = 0;  // 0: no limit
-  int log_keep = 3;
-  agent::LogTree log_layout = agent::LogTree::ddprun;
+  agent::LogOptions logs = {};  // but for what is known of the host, and the role
 
   // Reports.
   EventSink events = EventSink::nowhere;

@@ -13,6 +13,7 @@ namespace ddprun::launcher {
 namespace {
 
 using namespace settings;
+using agent::LogOptions;
 
 constexpr double kKeepMax = 1'000;
 constexpr int kSparesMax = 1'000;
@@ -23,9 +24,9 @@ constexpr auto kGraceMax = std::chrono::hours(24);
 using Text = const std::string&;
 
 // A parser of the whole text, for one member.
-template <auto read, auto Member>
+template <auto read, auto... Path>
 constexpr settings::Member read_by() {
-  return {[](void* config, const Option&, Text text) { return assign(read(text), member_of<Member>(config)); }};
+  return {[](void* config, const Option&, Text text) { return assign(read(text), member_of<Path...>(config)); }};
 }
 
 // One of the functions below: it stores the value in the Config, or returns what is wrong with the text.
@@ -68,14 +69,14 @@ std::string without_blanks(std::string text) {
 
 template <auto Member>
 std::string streams(Config& config, Text text) {
-  const std::string complaint = assign(agent::parse_stream_spec(without_blanks(text)), config.*Member);
+  const std::string complaint = assign(agent::parse_stream_spec(without_blanks(text)), config.logs.*Member);
   if (text.empty() || !complaint.starts_with("'' is ")) return complaint;
   return "a value is missing: it takes RANK:VALUE,RANK:VALUE, and VALUE is one of" +
          complaint.substr(std::string_view("'' is not one of").size());
 }
 
 std::string ranks(Config& config, Text text) {
-  return assign(agent::parse_rank_set(without_blanks(text)), config.local_ranks_filter);
+  return assign(agent::parse_rank_set(without_blanks(text)), config.logs.console_ranks);
 }
 
 // A time above zero, or "off".
@@ -184,7 +185,7 @@ std::string ssh(Config& config, Text text) { return assign(read_command_words(te
 
 std::string prefix(Config& config, Text text) {
   return assign(read_template(text, {"rank", "local_rank", "host", "hostname", "role", "role_name", "time"}),
-                config.log_prefix);
+                config.logs.prefix);
 }
 
 std::string events(Config& config, Text text) {
@@ -494,14 +495,15 @@ constexpr Option kOptions[] = {
          .choices = "75|143|auto",
          .more = "0 stays where the run had already finished, and 130 after Ctrl-C. It goes before --exit-code."}),
     // Logs
-    row(kLogs, "log-dir", "DIR", "folder of the log files, by run, round and rank", at<&Config::log_dir>(),
+    row(kLogs, "log-dir", "DIR", "folder of the log files, by run, round and rank",
+        at<&Config::logs, &LogOptions::log_dir>(),
         {.completes = Completes::folder,
          .brief = "keep the workers' output in files there",
          .synonyms = "logdir,logs,log-directory,output-dir,output-filename",
          .more = "As DIR/<run id>/round-N/rank-R/stdout.log and stderr.log; DIR/latest points to the last run. "
                  "/dev/null: no files at all, not even error files."}),
     row(kLogs, "redirects", "SPEC", "into files: 0 nothing, 1 stdout, 2 stderr, 3 both; or by rank: 0:3,1-7:2,g8:1",
-        custom<streams<&Config::redirects>>(),
+        custom<streams<&LogOptions::redirects>>(),
         {.default_value = "0",
          .letter = 'r',
          .choices = "0|1|2|3",
@@ -510,7 +512,7 @@ constexpr Option kOptions[] = {
          .more = "Plain numbers before the colon are local ranks, g8 is global rank 8; if two match a rank, the last "
                  "one counts."}),
     row(kLogs, "tee", "SPEC", "as --redirects, and on the console, too, each line with a prefix",
-        custom<streams<&Config::tee>>(),
+        custom<streams<&LogOptions::tee>>(),
         {.default_value = "0",
          .letter = 't',
          .choices = "0|1|2|3",
@@ -521,10 +523,10 @@ constexpr Option kOptions[] = {
         custom<ranks>(), {.list = true, .synonyms = "ranks,ranks-filter,filter"}),
     row(kLogs, "duplicate-stdout-filters", "LIST",
         "copy tee'd lines that hold one of these texts into filtered_stdout.log",
-        read_by<read_filters, &Config::stdout_filters>(),
+        read_by<read_filters, &Config::logs, &LogOptions::stdout_filters>(),
         {.list = true, .more = "A comma separates two texts, two commas are a comma in a text."}),
     row(kLogs, "duplicate-stderr-filters", "LIST", "the same for stderr",
-        read_by<read_filters, &Config::stderr_filters>(), {.list = true}),
+        read_by<read_filters, &Config::logs, &LogOptions::stderr_filters>(), {.list = true}),
     row(kLogs, "log-prefix", "TEXT",
         "prefix of each tee'd line, with ${rank}, ${local_rank}, ${host}, ${role}, ${role_name} and ${time}",
         custom<prefix>(),
@@ -533,10 +535,10 @@ constexpr Option kOptions[] = {
          .also_in = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE",
          .synonyms = "prefix"}),
     row(kLogs, "log-size", "SIZE", "rotate a log file that grows beyond it: 500K, 100M, 2G; 0 never",
-        read_by<read_byte_size, &Config::log_size_bytes_max>(), {.default_value = "0"}),
-    row(kLogs, "log-keep", "N", "how many rotated files to keep of each log", at<&Config::log_keep>(),
-        {.min = 0, .max = kKeepMax}),
-    row(kLogs, "log-layout", "WHOSE", "whose folders and names below --log-dir", at<&Config::log_layout>(),
+        read_by<read_byte_size, &Config::logs, &LogOptions::size_max>(), {.default_value = "0"}),
+    row(kLogs, "log-keep", "N", "how many rotated files to keep of each log",
+        at<&Config::logs, &LogOptions::size_keep>(), {.min = 0, .max = kKeepMax}),
+    row(kLogs, "log-layout", "WHOSE", "whose folders and names below --log-dir", at<&Config::logs, &LogOptions::tree>(),
         {.choices = "ddprun|torchrun",
          .more = "torchrun's are DIR/<run id>_<random>/attempt_N/<local rank>/stdout.log and stderr.log."}),
     // Reports

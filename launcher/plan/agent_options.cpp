@@ -70,17 +70,7 @@ std::string host_for_workers(const Config& config, const HostInfo& host) {
 }
 
 agent::LogOptions log_options(const Config& config, const HostInfo& host) {
-  agent::LogOptions logs;
-  logs.log_dir = config.log_dir;
-  logs.tree = config.log_layout;
-  logs.redirects = config.redirects;
-  logs.tee = config.tee;
-  logs.console_ranks = config.local_ranks_filter;
-  logs.stdout_filters = config.stdout_filters;
-  logs.stderr_filters = config.stderr_filters;
-  logs.prefix = config.log_prefix;
-  logs.size_max = config.log_size_bytes_max;
-  logs.size_keep = config.log_keep;
+  agent::LogOptions logs = config.logs;
   const auto no_colour = host.environment.find("NO_COLOR");
   logs.colour = no_colour == host.environment.end() || no_colour->second.empty();
   logs.role = config.role;
@@ -258,7 +248,7 @@ namespace {
 std::vector<std::string> folders_written(const Config& config) {
   std::error_code unknown;
   std::vector<std::string> out{std::filesystem::current_path(unknown).string()};
-  for (const std::string& folder : {config.log_dir, config.state_dir})
+  for (const std::string& folder : {config.logs.log_dir, config.state_dir})
     if (!folder.empty() && folder != "/dev/null") out.push_back(folder);
   return out;
 }

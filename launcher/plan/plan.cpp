@@ -26,11 +26,11 @@ std::string absolute_or_empty(const std::string& path) {
 
 std::string log_folder_of(const Config& config, const std::string& run_id) {
   std::error_code failed;
-  const std::string folder = config.log_dir == "/dev/null" ? "" : absolute_or_empty(config.log_dir);
-  if (config.log_dir.empty() && (config.tee.any() || config.redirects.any()))
+  const std::string folder = config.logs.log_dir == "/dev/null" ? "" : absolute_or_empty(config.logs.log_dir);
+  if (config.logs.log_dir.empty() && (config.logs.tee.any() || config.logs.redirects.any()))
     return fs::temp_directory_path(failed).string();  // in a folder there
-  if (folder.empty() || config.log_layout == agent::LogTree::torchrun) return folder;
-  return fs::path(folder) / agent::run_folder(config.log_layout, run_id);
+  if (folder.empty() || config.logs.tree == agent::LogTree::torchrun) return folder;
+  return fs::path(folder) / agent::run_folder(config.logs.tree, run_id);
 }
 
 }  // namespace

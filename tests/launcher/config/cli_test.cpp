@@ -41,7 +41,7 @@ TEST_CASE("dashes and underscores, blanks and equal signs mean the same", "[cli]
   }
   for (const Arguments& words : {Arguments{"-r3", "p"}, Arguments{"-r", "3", "p"}, Arguments{"-r=3", "p"},
                                  Arguments{"-vr3", "p"}, Arguments{"--redirects=3", "p"}})
-    CHECK(parsed(words).redirects.of(0, 0) == kBothStreams);
+    CHECK(parsed(words).logs.redirects.of(0, 0) == kBothStreams);
 }
 
 TEST_CASE("a name may be shortened as long as one option alone begins so", "[cli]") {
@@ -96,21 +96,21 @@ TEST_CASE("every option arrives", "[cli]") {
       {{"--exit-on-preempt=143"}, [](const Config& c) { return c.exit_on_preempt == 143; }},
       {{"--exit-code=worker"}, [](const Config& c) { return c.exit_code == ExitCodeChoice::worker; }},
       {{"--core-dumps"}, [](const Config& c) { return c.core_dumps; }},
-      {{"--log-dir=d"}, [](const Config& c) { return c.log_dir == "d"; }},
+      {{"--log-dir=d"}, [](const Config& c) { return c.logs.log_dir == "d"; }},
       {{"-r", "0:1"},
-       [](const Config& c) { return c.redirects.of(0, 0) == kStdout && c.redirects.of(1, 1) == kNoStream; }},
-      {{"-t", "3"}, [](const Config& c) { return c.tee.of(1, 1) == kBothStreams; }},
+       [](const Config& c) { return c.logs.redirects.of(0, 0) == kStdout && c.logs.redirects.of(1, 1) == kNoStream; }},
+      {{"-t", "3"}, [](const Config& c) { return c.logs.tee.of(1, 1) == kBothStreams; }},
       {{"--local-ranks-filter=0, 2-3"},
-       [](const Config& c) { return c.local_ranks_filter.holds(3, 3) && !c.local_ranks_filter.holds(1, 1); }},
+       [](const Config& c) { return c.logs.console_ranks.holds(3, 3) && !c.logs.console_ranks.holds(1, 1); }},
       {{"--duplicate-stdout-filters=a,,b,c"},
        [](const Config& c) {
-         return c.stdout_filters == Arguments{"a,b", "c"};
+         return c.logs.stdout_filters == Arguments{"a,b", "c"};
        }},
-      {{"--duplicate-stderr-filters=x"}, [](const Config& c) { return c.stderr_filters == Arguments{"x"}; }},
-      {{"--log-prefix=${rank}>"}, [](const Config& c) { return c.log_prefix == "${rank}>"; }},
-      {{"--log-size=1.5K"}, [](const Config& c) { return c.log_size_bytes_max == 1536; }},
-      {{"--log-keep=9"}, [](const Config& c) { return c.log_keep == 9; }},
-      {{"--log-layout=torchrun"}, [](const Config& c) { return c.log_layout == LogTree::torchrun; }},
+      {{"--duplicate-stderr-filters=x"}, [](const Config& c) { return c.logs.stderr_filters == Arguments{"x"}; }},
+      {{"--log-prefix=${rank}>"}, [](const Config& c) { return c.logs.prefix == "${rank}>"; }},
+      {{"--log-size=1.5K"}, [](const Config& c) { return c.logs.size_max == 1536; }},
+      {{"--log-keep=9"}, [](const Config& c) { return c.logs.size_keep == 9; }},
+      {{"--log-layout=torchrun"}, [](const Config& c) { return c.logs.tree == LogTree::torchrun; }},
       {{"--event-log-handler=file:e.json"},
        [](const Config& c) { return c.events == EventSink::file && c.event_file == "e.json"; }},
       {{"--metrics=[::1]:9100"},
@@ -149,8 +149,8 @@ TEST_CASE("every default of the table reads as the default of the Config", "[cli
     CHECK(row.member.set(&changed, row, standard).empty());
     if (row.member.get) CHECK(row.member.get(&changed, row) == standard);
     const auto values = [](const Config& c) {
-      return std::tuple(c.nproc_per_node.workers, c.nnodes, c.stop_grace, c.signals_to_handle, c.log_prefix,
-                        c.log_size_bytes_max, c.events, c.max_run, c.peer_exit_timeout, c.tee.any());
+      return std::tuple(c.nproc_per_node.workers, c.nnodes, c.stop_grace, c.signals_to_handle, c.logs.prefix,
+                        c.logs.size_max, c.events, c.max_run, c.peer_exit_timeout, c.logs.tee.any());
     };
     CHECK((values(changed) == values(config)));
   }
@@ -167,10 +167,10 @@ TEST_CASE("everything after the program is the program's own", "[cli]") {
 TEST_CASE("a value may look like an option or be empty where it stands behind an equals sign", "[cli]") {
   CHECK(parsed({"--role=", "echo", "-n", "b"}).program == Arguments{"echo", "-n", "b"});
   CHECK(parsed({"--role=--tee", "p"}).role == "--tee");
-  CHECK(parsed({"--log-dir=", "p"}).log_dir.empty());
+  CHECK(parsed({"--log-dir=", "p"}).logs.log_dir.empty());
   CHECK(parsed({"--log-dir=", "p"}).program == Arguments{"p"});
   CHECK(parsed({"--rdzv-conf=", "--role=r", "p"}).role == "r");
-  CHECK(parsed({"--log-prefix", "-> ", "p"}).log_prefix == "-> ");
+  CHECK(parsed({"--log-prefix", "-> ", "p"}).logs.prefix == "-> ");
 }
 
 TEST_CASE("the last one of a repeated option counts", "[cli]") {
@@ -196,7 +196,7 @@ TEST_CASE("the environment stands in for an option, the command line wins", "[cl
 TEST_CASE("the variables that torchrun and its users know mean what they mean there", "[cli]") {
   CHECK(parsed({"p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7"}}).stop_grace == 7s);
   CHECK(parsed({"p"}, {{"PET_SHUTDOWN_TIMEOUT", "8"}, {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7"}}).stop_grace == 8s);
-  CHECK(parsed({"p"}, {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "<${foo}>"}}).log_prefix == "<${foo}>");
+  CHECK(parsed({"p"}, {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "<${foo}>"}}).logs.prefix == "<${foo}>");
   CHECK(parsed({"p"}, {{"LOGLEVEL", "INFO"}}).verbose);
   CHECK(parsed({"p"}, {{"LOGLEVEL", "debug"}}).verbose);
   CHECK_FALSE(parsed({"p"}, {{"LOGLEVEL", "WARNING"}}).verbose);
@@ -215,10 +215,10 @@ TEST_CASE("torchrun's options for Python change nothing, and a wrong value of th
 
 TEST_CASE("a template for lines goes by torchrun's name, too", "[cli]") {
   const std::string text = "${hostname}:${rank}: ";
-  CHECK(parsed({"--log-line-prefix-template", text, "p"}).log_prefix == text);
+  CHECK(parsed({"--log-line-prefix-template", text, "p"}).logs.prefix == text);
   CHECK(parsed({"--log_line_prefix_template=" + text, "p"}, {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "x"}})
-            .log_prefix == text);
-  CHECK(parsed({"p"}, {{"PET_LOG_LINE_PREFIX_TEMPLATE", text}}).log_prefix == text);
+            .logs.prefix == text);
+  CHECK(parsed({"p"}, {{"PET_LOG_LINE_PREFIX_TEMPLATE", text}}).logs.prefix == text);
 }
 
 TEST_CASE("a file sets what neither the command line nor the environment does", "[cli]") {
@@ -226,7 +226,7 @@ TEST_CASE("a file sets what neither the command line nor the environment does", 
   const Config config = parsed({"--config", "job.toml", "--max-restarts=1"}, {{"PET_LOG_DIR", "m"}}, file);
   CHECK(config.role == "a");
   CHECK(config.max_restarts == 1);
-  CHECK(config.log_dir == "m");
+  CHECK(config.logs.log_dir == "m");
   CHECK(config.program == Arguments{"train", "--lr", "1"});
   CHECK(parsed({"--config=x", "mine"}, {}, file).program == Arguments{"mine"});
   CHECK(parsed({"p"}, {{"PET_CONFIG", "x"}}, file).role == "a");
@@ -275,13 +275,13 @@ TEST_CASE("~ and variables in the paths of file and environment are replaced, an
     all[name] = text;
     return all;
   };
-  CHECK(parsed({"p"}, with_variable("PET_LOG_DIR", "~/logs")).log_dir == "/home/me/logs");
-  CHECK(parsed({"--config=c", "p"}, home, "log-dir = \"${SCRATCH}/x\"\n").log_dir == "/scratch/x");
-  CHECK(parsed({"--log-dir=~/$SCRATCH", "p"}, home).log_dir == "/home/me/$SCRATCH");
+  CHECK(parsed({"p"}, with_variable("PET_LOG_DIR", "~/logs")).logs.log_dir == "/home/me/logs");
+  CHECK(parsed({"--config=c", "p"}, home, "log-dir = \"${SCRATCH}/x\"\n").logs.log_dir == "/scratch/x");
+  CHECK(parsed({"--log-dir=~/$SCRATCH", "p"}, home).logs.log_dir == "/home/me/$SCRATCH");
   CHECK(parsed({"p"}, with_variable("PET_ROLE", "~/$SCRATCH")).role == "~/$SCRATCH");
   CHECK(command_line({"p"}, with_variable("PET_LOG_DIR", "$NONE/logs")).mistakes ==
         Arguments{"PET_LOG_DIR in the environment is '$NONE/logs', and there is no variable NONE in the environment."});
-  CHECK(parsed({"--log-dir=x", "p"}, with_variable("PET_LOG_DIR", "$NONE/logs")).log_dir == "x");
+  CHECK(parsed({"--log-dir=x", "p"}, with_variable("PET_LOG_DIR", "$NONE/logs")).logs.log_dir == "x");
   for (const char* key : {"source_dir", "output_path", "snapshot"}) {
     const Arguments mistakes =
         read_job_description(
@@ -308,10 +308,10 @@ TEST_CASE("what --print-config shows is read back by --config to the same values
   const std::string shown = print_config(first);
   const Config again = parsed({"--config=c"}, {}, shown);
   CHECK(again.role == "007");
-  CHECK(again.log_prefix == first.log_prefix);
-  CHECK(again.stdout_filters == first.stdout_filters);
+  CHECK(again.logs.prefix == first.logs.prefix);
+  CHECK(again.logs.stdout_filters == first.logs.stdout_filters);
   CHECK(again.program == first.program);
-  CHECK(again.tee.of(0, 0) == kBothStreams);
+  CHECK(again.logs.tee.of(0, 0) == kBothStreams);
   CHECK(again.verbose);
   const auto values = [](const std::string& text) {  // without the comments, which say where a value came from
     std::string out;
