@@ -16,6 +16,7 @@
 #include "agent/machine/machine_limits.h"
 #include "agent/process/groups/numa.h"
 #include "agent/process/wrappers.h"
+#include "agent/round/stop_policy.h"
 #include "launcher/settings/option.h"
 #include "launcher/ssh/host_list.h"
 #include "rendezvous/base/time.h"
@@ -137,16 +138,13 @@ struct Config {
   std::string exclude_file = {};       // gets the names of excluded machines; empty: no file
   std::uint64_t memory_snapshots = 0;  // bytes of this node for them; 0: none
   std::string state_dir = {};          // keeps the restart ledger between starts of the job; empty: nothing keeps it
-  // How long a worker may take to leave after SIGTERM. Schedulers kill 30 s after they ask, so 25 leaves us five.
-  Duration stop_grace = std::chrono::seconds(25);
+  agent::StopPolicy stop = {};  // but for its signals; schedulers kill 30 s after they ask, so its grace leaves us five
   agent::StopScope stop_scope = agent::StopScope::automatic;
-  std::optional<Duration> peer_exit_timeout = {};
   std::optional<Duration> max_run = {};
   std::vector<int> signals_to_handle = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
   std::vector<int> preempt_signals = {};
-  std::optional<int> exit_on_preempt = {};    // ddprun's own exit code then; empty: by whether steps are lost
-  std::optional<int> preempt_exit_code = {};  // of a worker that was preempted and has saved
-  std::string preemption_probe = {};          // a file or a shell command; empty: none
+  std::optional<int> exit_on_preempt = {};  // ddprun's own exit code then; empty: by whether steps are lost
+  std::string preemption_probe = {};        // a file or a shell command; empty: none
   ExitCodeChoice exit_code = ExitCodeChoice::ddprun;
   bool store_proxy = false;  // also without a token
   bool core_dumps = false;

@@ -50,7 +50,7 @@ std::string exit_on_preempt(Config& config, Text text) {
 }
 
 std::string preempt_exit_code(Config& config, Text text) {
-  config.preempt_exit_code = std::nullopt;
+  config.stop.preempt_exit_code = std::nullopt;
   if (text == "off") return {};
   const auto code = whole_text<int>(text);
   if (!code || *code < 1 || *code > kExitCodeMax)
@@ -58,7 +58,7 @@ std::string preempt_exit_code(Config& config, Text text) {
   if (*code == 1) return "1 is the exit code of any error, of an exception in Python for example: choose another one";
   if (*code == kUsage || *code == kUnsaved || *code == kDoNotRequeue)
     return text + " already has a meaning for ddprun, that no restart helps: choose another one";
-  config.preempt_exit_code = code;
+  config.stop.preempt_exit_code = code;
   return {};
 }
 
@@ -80,11 +80,12 @@ std::string ranks(Config& config, Text text) {
 }
 
 // A time above zero, or "off".
-template <auto Member>
+template <auto... Path>
 std::string limit(Config& config, Text text) {
-  config.*Member = std::nullopt;
+  auto& value = follow<Path...>(config);
+  value = std::nullopt;
   if (text == "off" || text == "0") return {};
-  std::string complaint = assign(read_duration(text), config.*Member);
+  std::string complaint = assign(read_duration(text), value);
   return complaint.empty() ? "" : complaint + ", or off for none";
 }
 
@@ -92,7 +93,7 @@ std::string stop_grace(Config& config, Text text) {
   Duration grace{};
   if (std::string complaint = assign(read_duration(text), grace); !complaint.empty()) return complaint;
   if (grace > kGraceMax) return "it takes at most a day";
-  config.stop_grace = grace;
+  config.stop.stop_grace = grace;
   return {};
 }
 
@@ -459,7 +460,7 @@ constexpr Option kOptions[] = {
                  "and load the newest snapshot, best from memory. Who does not come to wait within 3 s is ended and "
                  "started again."}),
     row(kStopping, "peer-exit-timeout", "TIME", "time limit for the other workers after the first one's success",
-        custom<limit<&Config::peer_exit_timeout>>(), {.default_value = "off"}),
+        custom<limit<&Config::stop, &agent::StopPolicy::peer_exit_timeout>>(), {.default_value = "off"}),
     row(kStopping, "signals-to-handle", "LIST", "signals that stop the job gracefully",
         read_by<read_signals, &Config::signals_to_handle>(),
         {.default_value = "SIGTERM,SIGINT,SIGHUP,SIGQUIT", .list = true}),

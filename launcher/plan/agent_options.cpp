@@ -286,14 +286,12 @@ agent::AgentOptions agent_options(const Config& config, const Machine& machine, 
   job.virtual_local_rank = config.virtual_local_rank;
   options.named = !config.rdzv_id.empty();
   options.requeues = config.requeues;
-  options.stop.stop_grace = config.stop_grace;
-  options.stop.peer_exit_timeout = config.peer_exit_timeout;
+  options.stop = config.stop;
   options.stop_scope = config.stop_scope;
   options.ending_signals = ending_signals(config);
   options.preempt_signals = config.preempt_signals;
   options.stop.notice_signals = notice_signals(config);
   job.preempt_signals = numbers(options.stop.notice_signals);
-  options.stop.preempt_exit_code = config.preempt_exit_code;
   options.max_run = config.max_run;
   options.rules = config.rules;
   options.state.excluded = config.exclude_file;

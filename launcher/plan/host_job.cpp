@@ -130,7 +130,7 @@ HostJobOrder host_job_order(const Config& config, const HeadFacts& facts) {
     order.options.emplace_back(word);
   order.options.push_back("--rdzv-id=" + (config.rdzv_id.empty() ? facts.run_id : config.rdzv_id));
   order.program = config.program;
-  order.stop_grace_ms = static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(config.stop_grace).count());
+  order.stop_grace_ms = static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(config.stop.stop_grace).count());
   order.shares_output = config.hosts.size() > 1;
   order.sends_events = config.events == EventSink::file;
   return order;

@@ -48,7 +48,7 @@ TEST_CASE("a name may be shortened as long as one option alone begins so", "[cli
   CHECK(parsed({"--standal", "p"}).standalone);
   CHECK(parsed({"--nproc", "3", "p"}).nproc_per_node.workers == 3);
   CHECK(parsed({"--nproc_per=3", "p"}).nproc_per_node.workers == 3);
-  CHECK(parsed({"--shutdown=3", "p"}).stop_grace == 3s);
+  CHECK(parsed({"--shutdown=3", "p"}).stop.stop_grace == 3s);
   CHECK(parsed({"--role", "x", "p"}).role == "x");
 }
 
@@ -82,16 +82,16 @@ TEST_CASE("every option arrives", "[cli]") {
       {{"--tls-key=k.pem"}, [](const Config& c) { return c.tls_key == "k.pem"; }},
       {{"--tls-ca=a.pem"}, [](const Config& c) { return c.tls_ca == "a.pem"; }},
       {{"--max-restarts=7"}, [](const Config& c) { return c.max_restarts == 7; }},
-      {{"--stop-grace=2.5"}, [](const Config& c) { return c.stop_grace == 2500ms; }},
+      {{"--stop-grace=2.5"}, [](const Config& c) { return c.stop.stop_grace == 2500ms; }},
       {{"--stop-scope=group"}, [](const Config& c) { return c.stop_scope == StopScope::group; }},
-      {{"--peer-exit-timeout=1m"}, [](const Config& c) { return c.peer_exit_timeout == Duration(1min); }},
+      {{"--peer-exit-timeout=1m"}, [](const Config& c) { return c.stop.peer_exit_timeout == Duration(1min); }},
       {{"--max-run=2h"}, [](const Config& c) { return c.max_run == Duration(2h); }},
       {{"--signals-to-handle=SIGTERM,int"},
        [](const Config& c) {
          return c.signals_to_handle == std::vector{SIGTERM, SIGINT};
        }},
       {{"--preempt-signal=USR1"}, [](const Config& c) { return c.preempt_signals == std::vector{SIGUSR1}; }},
-      {{"--preempt-exit-code=31"}, [](const Config& c) { return c.preempt_exit_code == 31; }},
+      {{"--preempt-exit-code=31"}, [](const Config& c) { return c.stop.preempt_exit_code == 31; }},
       {{"--preemption-probe=/run/preempted"}, [](const Config& c) { return c.preemption_probe == "/run/preempted"; }},
       {{"--exit-on-preempt=143"}, [](const Config& c) { return c.exit_on_preempt == 143; }},
       {{"--exit-code=worker"}, [](const Config& c) { return c.exit_code == ExitCodeChoice::worker; }},
@@ -149,8 +149,8 @@ TEST_CASE("every default of the table reads as the default of the Config", "[cli
     CHECK(row.member.set(&changed, row, standard).empty());
     if (row.member.get) CHECK(row.member.get(&changed, row) == standard);
     const auto values = [](const Config& c) {
-      return std::tuple(c.nproc_per_node.workers, c.nnodes, c.stop_grace, c.signals_to_handle, c.logs.prefix,
-                        c.logs.size_max, c.events, c.max_run, c.peer_exit_timeout, c.logs.tee.any());
+      return std::tuple(c.nproc_per_node.workers, c.nnodes, c.stop.stop_grace, c.signals_to_handle, c.logs.prefix,
+                        c.logs.size_max, c.events, c.max_run, c.stop.peer_exit_timeout, c.logs.tee.any());
     };
     CHECK((values(changed) == values(config)));
   }
@@ -175,7 +175,7 @@ TEST_CASE("a value may look like an option or be empty where it stands behind an
 
 TEST_CASE("the last one of a repeated option counts", "[cli]") {
   CHECK(parsed({"--nproc-per-node=2", "--nproc_per_node=5", "p"}).nproc_per_node.workers == 5);
-  CHECK(parsed({"--stop-grace=2", "--shutdown-timeout", "5", "p"}).stop_grace == 5s);
+  CHECK(parsed({"--stop-grace=2", "--shutdown-timeout", "5", "p"}).stop.stop_grace == 5s);
 }
 
 TEST_CASE("the environment stands in for an option, the command line wins", "[cli]") {
@@ -194,8 +194,8 @@ TEST_CASE("the environment stands in for an option, the command line wins", "[cl
 }
 
 TEST_CASE("the variables that torchrun and its users know mean what they mean there", "[cli]") {
-  CHECK(parsed({"p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7"}}).stop_grace == 7s);
-  CHECK(parsed({"p"}, {{"PET_SHUTDOWN_TIMEOUT", "8"}, {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7"}}).stop_grace == 8s);
+  CHECK(parsed({"p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7"}}).stop.stop_grace == 7s);
+  CHECK(parsed({"p"}, {{"PET_SHUTDOWN_TIMEOUT", "8"}, {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7"}}).stop.stop_grace == 8s);
   CHECK(parsed({"p"}, {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "<${foo}>"}}).logs.prefix == "<${foo}>");
   CHECK(parsed({"p"}, {{"LOGLEVEL", "INFO"}}).verbose);
   CHECK(parsed({"p"}, {{"LOGLEVEL", "debug"}}).verbose);
