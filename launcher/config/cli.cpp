@@ -100,7 +100,7 @@ void read_file(const Inputs& inputs, CommandLine& line) {
   append(line.mistakes, settings::expand_paths(line.config.settings, settings::PathsOf::file, inputs.environment));
   append(line.mistakes, file.mistakes);
   line.config.env = std::move(file.env);
-  line.config.rules = std::move(file.rules.failures);
+  line.config.rounds.rules = std::move(file.rules.failures);
   line.config.output_rules = std::move(file.rules.output);
   line.config.metrics = std::move(file.metrics);
   if (!line.config.program.empty() || file.program.empty()) return;

@@ -64,10 +64,10 @@ void check_meeting(const Config& config, Problems& out) {
   if (fixed && nodes.least < nodes.most)
     out.add(out.subject_of("nnodes") + " is " + text_of(nodes) +
             ", but a static job has a fixed number of nodes: pass --rdzv-backend c10d, or one number.");
-  const int all = nodes.most + config.spares;
+  const int all = nodes.most + config.rounds.spares;
   if (fixed && config.node_rank >= all)
     out.add(out.subject_of("node-rank") + " is " + std::to_string(config.node_rank) + ", but the job's " +
-            std::to_string(all) + " nodes " + (config.spares > 0 ? "and spares " : "") + "have the ranks 0 to " +
+            std::to_string(all) + " nodes " + (config.rounds.spares > 0 ? "and spares " : "") + "have the ranks 0 to " +
             std::to_string(all - 1) + ".");
   if (fixed && !config.further_endpoints.empty())
     out.add(
@@ -93,8 +93,8 @@ void check_standalone(const Config& config, Problems& out) {
 void check_nnodes(const Config& config, Problems& out) {
   check_standalone(config, out);
   if (several_nodes(config)) return check_meeting(config, out);
-  if (config.spares > 0)
-    return out.add(out.subject_of("spares") + " is " + std::to_string(config.spares) +
+  if (config.rounds.spares > 0)
+    return out.add(out.subject_of("spares") + " is " + std::to_string(config.rounds.spares) +
                    ", but a job with spares needs two nodes besides them: ask for more nodes, or leave it out.");
   if (config.node_rank > 0)
     out.add(out.subject_of("node-rank") + " is " + std::to_string(config.node_rank) +

@@ -20,9 +20,6 @@
 #include "launcher/settings/option.h"
 #include "launcher/ssh/host_list.h"
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/round/excluded_hosts.h"
-#include "rendezvous/coordination/round/failure_rules.h"
-#include "rendezvous/coordination/round/ledger.h"
 #include "rendezvous/coordination/round/round_policy.h"
 #include "rendezvous/peer/credentials.h"
 #include "rendezvous/peer/listen_socket.h"
@@ -80,7 +77,6 @@ struct Config {
 
   // Job.
   NodeCounts nnodes = {};
-  int spares = 0;
   int node_rank = 0;
   bool standalone = false;
   Backend rdzv_backend = Backend::fixed;
@@ -119,20 +115,14 @@ struct Config {
   std::string tls_cert = {}, tls_key = {}, tls_ca = {};
   std::optional<rendezvous::CertificateFiles> certificates = {};  // from those three
 
-  // Stopping and restarts. Unlike torchrun's 0: users expect a launcher to restart jobs. A failure that repeats without
-  // progress still ends the job.
-  int max_restarts = 3;
-  bool in_process = false;  // workers that have lost a peer stay for the next round
-  std::map<rendezvous::FailureClass, rendezvous::RestartLimit> restart_limits = {};
-  std::optional<Duration> restart_credit = std::chrono::hours(1);  // empty: no restart is earned back
-  std::vector<rendezvous::FailureRule> rules = {};                 // from the file
-  std::vector<agent::OutputRule> output_rules = {};                // from the file
-  std::vector<agent::MetricDefinition> metrics = {};               // from the file
-  rendezvous::ExclusionPolicy exclusion = {};
+  // Stopping and restarts. Three restarts, not torchrun's 0: users expect a launcher to restart jobs. A failure that
+  // repeats without progress still ends the job.
+  rendezvous::RoundPolicy rounds = {};                // its rules are from the file; round_policy() adds the nodes
+  bool in_process = false;                            // workers that have lost a peer stay for the next round
+  std::vector<agent::OutputRule> output_rules = {};   // from the file
+  std::vector<agent::MetricDefinition> metrics = {};  // from the file
   agent::MachineLimits machine_limits = {};
   agent::HangLimits hang_limits = {};
-  bool allow_chaos = false;  // users may have the job suffer faults
-  rendezvous::StragglerPolicy stragglers = rendezvous::StragglerPolicy::say;
   WatchMode watch = WatchMode::off;
   std::string health_check = {};       // a shell command; empty: none
   std::string exclude_file = {};       // gets the names of excluded machines; empty: no file

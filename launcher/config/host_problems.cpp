@@ -16,12 +16,13 @@ std::string count_of_hosts(const Config& config) {
 }
 
 void check_node_count(const Config& config, std::vector<std::string>& out) {
-  if (const auto hosts = static_cast<int>(config.hosts.size()); config.spares > 0 && hosts < config.spares + 2)
-    return out.push_back(subject_in(config, "spares") + " is " + std::to_string(config.spares) + ", but " +
+  if (const auto hosts = static_cast<int>(config.hosts.size());
+      config.rounds.spares > 0 && hosts < config.rounds.spares + 2)
+    return out.push_back(subject_in(config, "spares") + " is " + std::to_string(config.rounds.spares) + ", but " +
                          hosts_subject(config) + " names " + count_of_hosts(config) +
                          ", and two nodes have to be left: name more, or pass a smaller --spares.");
   if (!in_force(config.settings, "nnodes")) return;
-  const int hosts = static_cast<int>(config.hosts.size()) - config.spares;
+  const int hosts = static_cast<int>(config.hosts.size()) - config.rounds.spares;
   const NodeCounts& nodes = config.nnodes;
   const std::string who = subject_in(config, "nnodes") + " is " + text_of(nodes) + ", but ";
   if (nodes.least < nodes.most && config.rdzv_backend == Backend::fixed)

@@ -14,6 +14,8 @@ namespace {
 
 using namespace settings;
 using agent::LogOptions;
+using rendezvous::RestartPolicy;
+using rendezvous::RoundPolicy;
 
 constexpr double kKeepMax = 1'000;
 constexpr int kSparesMax = 1'000;
@@ -98,12 +100,12 @@ std::string stop_grace(Config& config, Text text) {
 }
 
 std::string exclude_after(Config& config, Text text) {
-  if (text == "off" || text == "0") return config.exclusion.failures = 0, "";
+  if (text == "off" || text == "0") return config.rounds.exclusion.failures = 0, "";
   rendezvous::RestartLimit limit;
   const std::string complaint = assign(read_restart_limit(text), limit);
   if (!complaint.empty() || limit.most == 0) return "it takes a number of failures, \"5 in 2h\", or off";
-  config.exclusion.failures = limit.most;
-  if (limit.within) config.exclusion.within = *limit.within;
+  config.rounds.exclusion.failures = limit.most;
+  if (limit.within) config.rounds.exclusion.within = *limit.within;
   return {};
 }
 
@@ -111,7 +113,7 @@ std::string exclude_for(Config& config, Text text) {
   Duration time{};
   if (std::string complaint = assign(read_duration(text), time); !complaint.empty()) return complaint;
   if (time <= Duration::zero() || time > rendezvous::kLimitWindowMax) return "it takes a time above 0, at most 7d";
-  return config.exclusion.lasts = time, "";
+  return config.rounds.exclusion.lasts = time, "";
 }
 
 // "true" is the option alone.
@@ -279,7 +281,7 @@ constexpr Option kOptions[] = {
     row(kJob, "nnodes", "N", "nodes of the job, or MIN:MAX with --rdzv-backend c10d",
         read_by<read_node_counts, &Config::nnodes>(),
         {.default_value = "1", .synonyms = "num-nodes,num-machines,nodes,N"}),
-    row(kJob, "spares", "N", "more nodes, to replace lost ones", at<&Config::spares>(),
+    row(kJob, "spares", "N", "more nodes, to replace lost ones", at<&Config::rounds, &RoundPolicy::spares>(),
         {.synonyms = "spare-nodes,num-spares,standby",
          .more =
              "Start ddprun on --nnodes + N machines; in a static job their node ranks go up to that. Where --nnodes "
@@ -387,19 +389,20 @@ constexpr Option kOptions[] = {
         at<&Config::tls_ca>(), {.completes = Completes::file, .synonyms = "ca,cacert"}),
     // Restarts
     row(kRestarts, "max-restarts", "N", "how often the workers are restarted after a failure",
-        at<&Config::max_restarts>(),
+        at<&Config::rounds, &RoundPolicy::restarts, &RestartPolicy::max_restarts>(),
         {.brief = "restarts after failures (default 3)",
          .synonyms = "restarts,retries,max-retries",
          .more = "The same failure twice before any progress ends the job at once.",
          .min = 0}),
     row(kRestarts, "restart-limits", "K=V,...", "limits of their own for classes of failures: \"crash=5 in 1h,hang=2\"",
-        read_by<read_restart_limits, &Config::restart_limits>(),
+        read_by<read_restart_limits, &Config::rounds, &RoundPolicy::restarts, &RestartPolicy::limits>(),
         {.list = true,
          .synonyms = "limits,budgets",
          .more = "Classes without one share --max-restarts; of those out-of-memory has one restart. Classes: usage, "
                  "error, crash, out-of-memory, hang, start, unkillable, lost-node (unlimited, if not named)."}),
     row(kRestarts, "restart-credit", "TIME", "running with progress that earns one restart back, or off",
-        custom<limit<&Config::restart_credit>>(), {.default_value = "1h"}),
+        custom<limit<&Config::rounds, &RoundPolicy::restarts, &RestartPolicy::credit_after>>(),
+        {.default_value = "1h"}),
     row(kRestarts, "memory-snapshots", "SIZE",
         "keep the newest snapshots also in memory, in so much on each node, and restart from there",
         custom<memory_snapshots>(),
@@ -564,7 +567,8 @@ constexpr Option kOptions[] = {
         {.more = "At / of the port of --metrics, or of any free one for this machine alone. It needs nothing from "
                  "outside. With --metrics-token-file it asks for the token."}),
     row(kReports, "allow-chaos", "", "let ddprun chaos kill and slow workers, and cut nodes off",
-        at<&Config::allow_chaos>(), {.more = "For a job that is to be tested. Without it such acts are refused."}),
+        at<&Config::rounds, &RoundPolicy::allow_chaos>(),
+        {.more = "For a job that is to be tested. Without it such acts are refused."}),
     row(kReports, "metrics-cert", "FILE", "answer over https, with this certificate chain", at<&Config::metrics_cert>(),
         {.completes = Completes::file, .more = "PEM. It is read again when it changes."}),
     row(kReports, "metrics-key", "FILE", "the certificate's key", at<&Config::metrics_key>(),
@@ -576,7 +580,7 @@ constexpr Option kOptions[] = {
                  "those of OpenTelemetry's environment variables, and with env the URL, too."}),
     row(kReports, "stragglers", "ACTION",
         "about ranks that make the others wait: say, replace their nodes, dry-run (say who would be replaced), or off",
-        at<&Config::stragglers>(),
+        at<&Config::rounds, &RoundPolicy::stragglers>(),
         {.choices = "say|off|replace|dry-run",
          .synonyms = "straggler,slow-ranks",
          .more = "For workers that report beats. A rank is named if its own computing or loading takes 1.25 times as "

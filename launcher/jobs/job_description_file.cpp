@@ -363,7 +363,7 @@ class DescriptionReader {
   void apply_options() {
     Config config;
     append(out_.mistakes, settings::apply(options(), settings_, &config));
-    out_.job.nodes = config.nnodes.most + config.spares;
+    out_.job.nodes = config.nnodes.most + config.rounds.spares;
     out_.job.max_run = config.max_run;
     for (const Setting& set : settings_)
       out_.job.options.push_back(std::string("--") + set.option->name + "=" + set.text);

@@ -217,19 +217,10 @@ std::optional<Duration> stuck_limit(const std::string& seconds) {
 }  // namespace
 
 rendezvous::RoundPolicy round_policy(const Config& config) {
-  rendezvous::RoundPolicy policy;
-  policy.restarts.max_restarts = config.max_restarts;
-  policy.restarts.limits = config.restart_limits;
-  policy.restarts.credit_after = config.restart_credit;
-  policy.rules = config.rules;
-  policy.exclusion = config.exclusion;
-  policy.stragglers = config.stragglers;
-  policy.allow_chaos = config.allow_chaos;
+  rendezvous::RoundPolicy policy = config.rounds;
   if (!several_nodes(config)) return policy;
-  const NodeCounts& nodes = config.nnodes;
-  policy.nodes_min = nodes.least;
-  policy.nodes_max = nodes.most;
-  policy.spares = config.spares;
+  policy.nodes_min = config.nnodes.least;
+  policy.nodes_max = config.nnodes.most;
   policy.fixed_ranks = config.rdzv_backend == Backend::fixed;
   policy.join_timeout = seconds_of(config, "join_timeout", policy.join_timeout);
   policy.last_call = seconds_of(config, "last_call_timeout", policy.last_call);
@@ -279,7 +270,7 @@ agent::AgentOptions agent_options(const Config& config, const Machine& machine, 
   options.command.in_process = config.in_process;
   check_devices(config, options.command.inherited, options.workers);
   agent::JobIdentity& job = options.command.job;
-  job.max_restarts = config.max_restarts;
+  job.max_restarts = policy.restarts.max_restarts;
   job.signals_to_handle = names_of(config.signals_to_handle);
   job.omp_threads = omp_threads(config, machine, options.workers);
   job.interface = config.interface;
@@ -293,13 +284,13 @@ agent::AgentOptions agent_options(const Config& config, const Machine& machine, 
   options.stop.notice_signals = notice_signals(config);
   job.preempt_signals = numbers(options.stop.notice_signals);
   options.max_run = config.max_run;
-  options.rules = config.rules;
+  options.rules = policy.rules;
   options.state.excluded = config.exclude_file;
   options.health_check = config.health_check;
   options.machine_limits = config.machine_limits;
   options.hang_limits = config.hang_limits;
-  options.allow_chaos = config.allow_chaos;
-  options.watch_stragglers = config.stragglers != rendezvous::StragglerPolicy::off;
+  options.allow_chaos = policy.allow_chaos;
+  options.watch_stragglers = policy.stragglers != rendezvous::StragglerPolicy::off;
   options.version = version();
   const Endpoint any_port{kLoopback, 0};
   if (const Endpoint& place = config.metrics_place.value_or(any_port); config.metrics_place || config.page)

@@ -62,7 +62,7 @@ bool fixed_address(const Config& config) { return !config.master_addr.empty() ||
 
 std::string nodes_to_start(const Config& config, std::size_t ready) {
   if (config.nnodes.least < config.nnodes.most) return text_of(config.nnodes);
-  return std::to_string(ready - static_cast<std::size_t>(config.spares));
+  return std::to_string(ready - static_cast<std::size_t>(config.rounds.spares));
 }
 
 std::optional<int> workers_of(const Config& config, const JobHost& host) {
@@ -88,7 +88,7 @@ void find_parents(const std::vector<JobHost>& hosts, const std::string& parent, 
   }
 }
 
-int nodes_that_train(const Config& config) { return static_cast<int>(config.hosts.size()) - config.spares; }
+int nodes_that_train(const Config& config) { return static_cast<int>(config.hosts.size()) - config.rounds.spares; }
 
 std::set<int> ending_signals_of(const Config& config) {
   std::set<int> out(config.signals_to_handle.begin(), config.signals_to_handle.end());

@@ -81,7 +81,7 @@ TEST_CASE("every option arrives", "[cli]") {
       {{"--tls-cert=c.pem"}, [](const Config& c) { return c.tls_cert == "c.pem"; }},
       {{"--tls-key=k.pem"}, [](const Config& c) { return c.tls_key == "k.pem"; }},
       {{"--tls-ca=a.pem"}, [](const Config& c) { return c.tls_ca == "a.pem"; }},
-      {{"--max-restarts=7"}, [](const Config& c) { return c.max_restarts == 7; }},
+      {{"--max-restarts=7"}, [](const Config& c) { return c.rounds.restarts.max_restarts == 7; }},
       {{"--stop-grace=2.5"}, [](const Config& c) { return c.stop.stop_grace == 2500ms; }},
       {{"--stop-scope=group"}, [](const Config& c) { return c.stop_scope == StopScope::group; }},
       {{"--peer-exit-timeout=1m"}, [](const Config& c) { return c.stop.peer_exit_timeout == Duration(1min); }},
@@ -125,7 +125,7 @@ TEST_CASE("every option arrives", "[cli]") {
       {{"--prefork-learn=file"}, [](const Config& c) { return c.prefork_learn == "file"; }},
       {{"--memory-snapshots=512M"}, [](const Config& c) { return c.memory_snapshots == 512u << 20; }},
       {{"--in-process"}, [](const Config& c) { return c.in_process; }},
-      {{"--spares=3"}, [](const Config& c) { return c.spares == 3; }},
+      {{"--spares=3"}, [](const Config& c) { return c.rounds.spares == 3; }},
       {{"--dry-run"}, [](const Config& c) { return c.dry_run; }},
   };
   Arguments words{"--nnodes=1", "--node-rank=0", "--monitor-interval=5"};
@@ -190,7 +190,7 @@ TEST_CASE("the environment stands in for an option, the command line wins", "[cl
   CHECK_FALSE(config.module);
   CHECK(config.role == "default");
   CHECK(parsed({"--nproc-per-node=2", "p"}, environment).nproc_per_node.workers == 2);
-  CHECK(parsed({"--max-restarts=2", "p"}, {{"PET_MAX_RESTARTS", "many"}}).max_restarts == 2);
+  CHECK(parsed({"--max-restarts=2", "p"}, {{"PET_MAX_RESTARTS", "many"}}).rounds.restarts.max_restarts == 2);
 }
 
 TEST_CASE("the variables that torchrun and its users know mean what they mean there", "[cli]") {
@@ -225,7 +225,7 @@ TEST_CASE("a file sets what neither the command line nor the environment does", 
   const std::string file = "role = \"a\"\nmax_restarts = 9\nlog-dir = 'l'\nprogram = ['train', '--lr', '1']\n";
   const Config config = parsed({"--config", "job.toml", "--max-restarts=1"}, {{"PET_LOG_DIR", "m"}}, file);
   CHECK(config.role == "a");
-  CHECK(config.max_restarts == 1);
+  CHECK(config.rounds.restarts.max_restarts == 1);
   CHECK(config.logs.log_dir == "m");
   CHECK(config.program == Arguments{"train", "--lr", "1"});
   CHECK(parsed({"--config=x", "mine"}, {}, file).program == Arguments{"mine"});

@@ -83,7 +83,7 @@ TEST_CASE("the agents get what was typed and set, but not where the job starts",
   const Config there = good(words);
   CHECK(there.hosts.empty());
   CHECK(there.module);
-  CHECK(there.max_restarts == 5);
+  CHECK(there.rounds.restarts.max_restarts == 5);
 }
 
 TEST_CASE("hosts meet at the first one's address, at a free port of it", "[ssh]") {
