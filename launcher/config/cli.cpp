@@ -102,7 +102,7 @@ void read_file(const Inputs& inputs, CommandLine& line) {
   line.config.env = std::move(file.env);
   line.config.rounds.rules = std::move(file.rules.failures);
   line.config.output_rules = std::move(file.rules.output);
-  line.config.metrics = std::move(file.metrics);
+  line.config.output_metrics = std::move(file.metrics);
   if (!line.config.program.empty() || file.program.empty()) return;
   line.config.program = std::move(file.program);
   line.config.program_place = file.program_place;
@@ -197,7 +197,7 @@ std::optional<rendezvous::Token> token_of_file(const TokenOption& option, const 
 void read_token(const Inputs& inputs, CommandLine& line) {
   Config& config = line.config;
   config.token = token_of_file({"token-file", " or into DDPRUN_TOKEN", "join the job"}, inputs, line);
-  config.metrics_token = token_of_file({"metrics-token-file", "", "read the metrics"}, inputs, line);
+  config.metrics.token = token_of_file({"metrics-token-file", "", "read the metrics"}, inputs, line);
   const auto variable = inputs.environment.find(rendezvous::kTokenVariable);
   if (variable == inputs.environment.end() || variable->second.empty()) return;
   config.token_variable = rendezvous::kTokenVariable;

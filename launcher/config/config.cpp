@@ -160,20 +160,20 @@ void check_access(const Config& config, Problems& out) {
 }
 
 void check_metrics(const Config& config, Problems& out) {
-  if (!config.metrics_place && !config.page) {
+  if (config.metrics.address.empty() && !config.metrics.page) {
     for (const auto& [name, value] : {std::pair("metrics-token-file", &config.metrics_token_file),
-                                      {"metrics-cert", &config.metrics_cert},
-                                      {"metrics-key", &config.metrics_key}})
+                                      {"metrics-cert", &config.metrics.certificate},
+                                      {"metrics-key", &config.metrics.key}})
       if (!value->empty()) out.add(out.subject_of(name) + " is given without --metrics: pass both, or none of them.");
     return;
   }
-  if (config.metrics_cert.empty() != config.metrics_key.empty())
-    out.add(out.subject_of(config.metrics_key.empty() ? "metrics-cert" : "metrics-key") + " is given without --" +
-            (config.metrics_key.empty() ? "metrics-key" : "metrics-cert") + ": pass both, or none of them.");
-  if (!config.metrics_place || rendezvous::is_loopback(config.metrics_place->host) ||
+  if (config.metrics.certificate.empty() != config.metrics.key.empty())
+    out.add(out.subject_of(config.metrics.key.empty() ? "metrics-cert" : "metrics-key") + " is given without --" +
+            (config.metrics.key.empty() ? "metrics-key" : "metrics-cert") + ": pass both, or none of them.");
+  if (config.metrics.address.empty() || rendezvous::is_loopback(config.metrics.address) ||
       !config.metrics_token_file.empty())
     return;
-  out.add(out.subject_of("metrics-address") + " is at " + config.metrics_place->host +
+  out.add(out.subject_of("metrics-address") + " is at " + config.metrics.address +
           ", which other machines reach, without a token: pass --metrics-token-file FILE (ddprun --make-token prints "
           "one), or the port alone.");
 }
@@ -223,7 +223,7 @@ std::string text_of(const NodeCounts& nodes) {
 
 bool has_secrets(const Config& config) {
   const bool of_etcd = config.etcd && (!config.etcd->password.text.empty() || config.etcd->pem.key);
-  return config.token || config.certificates || of_etcd || config.metrics_token || !config.metrics_key.empty();
+  return config.token || config.certificates || of_etcd || config.metrics.token || !config.metrics.key.empty();
 }
 
 bool several_nodes(const Config& config) { return config.nnodes.most > 1 && !config.standalone; }

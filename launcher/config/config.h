@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/desk/metrics_options.h"
 #include "agent/hang/hang_limits.h"
 #include "agent/logs/log_options.h"
 #include "agent/logs/output_watch.h"
@@ -117,10 +118,10 @@ struct Config {
 
   // Stopping and restarts. Three restarts, not torchrun's 0: users expect a launcher to restart jobs. A failure that
   // repeats without progress still ends the job.
-  rendezvous::RoundPolicy rounds = {};                // its rules are from the file; round_policy() adds the nodes
-  bool in_process = false;                            // workers that have lost a peer stay for the next round
-  std::vector<agent::OutputRule> output_rules = {};   // from the file
-  std::vector<agent::MetricDefinition> metrics = {};  // from the file
+  rendezvous::RoundPolicy rounds = {};               // its rules are from the file; round_policy() adds the nodes
+  bool in_process = false;                           // workers that have lost a peer stay for the next round
+  std::vector<agent::OutputRule> output_rules = {};  // from the file
+  std::vector<agent::MetricDefinition> output_metrics = {};  // from the file
   agent::MachineLimits machine_limits = {};
   agent::HangLimits hang_limits = {};
   WatchMode watch = WatchMode::off;
@@ -149,12 +150,9 @@ struct Config {
   EventSink events = EventSink::nowhere;
   std::string event_file = {};
   bool verbose = false;
-  std::optional<Endpoint> metrics_place = {};  // where this node answers over HTTP: a numeric address and a port
-  std::string metrics_token_file = {};
-  std::optional<rendezvous::Token> metrics_token = {};  // from that file
-  bool page = false;                                    // serve the job's page there
-  std::string metrics_cert = {}, metrics_key = {};      // files, for https
-  std::string otlp = {};                                // a URL, or "env"; empty: metrics are not pushed
+  agent::MetricsOptions metrics = {};   // without an address: none, or for this machine alone if there is a page
+  std::string metrics_token_file = {};  // with their token
+  std::string otlp = {};                // a URL, or "env"; empty: metrics are not pushed
 
   // What to do instead of running the job.
   bool dry_run = false;

@@ -14,6 +14,7 @@ namespace {
 
 using namespace settings;
 using agent::LogOptions;
+using agent::MetricsOptions;
 using rendezvous::RestartPolicy;
 using rendezvous::RoundPolicy;
 
@@ -200,6 +201,14 @@ std::string events(Config& config, Text text) {
   }
   config.events = file ? EventSink::file : text == "console" ? EventSink::console : EventSink::nowhere;
   config.event_file = file ? text.substr(5) : "";
+  return {};
+}
+
+std::string metrics_place(Config& config, Text text) {
+  Endpoint place;
+  if (std::string complaint = assign(read_listen_place(text), place); !complaint.empty()) return complaint;
+  config.metrics.address = place.host;
+  config.metrics.port = static_cast<std::uint16_t>(*place.port);
   return {};
 }
 
@@ -551,7 +560,7 @@ constexpr Option kOptions[] = {
         {.default_value = "null", .choices = "null|console|file:", .synonyms = "events,event-log"}),
     row(kReports, "metrics-address", "PLACE",
         "answer over HTTP there, with metrics for Prometheus: PORT on this machine alone, or ADDRESS:PORT",
-        read_by<read_listen_place, &Config::metrics_place>(),
+        custom<metrics_place>(),
         {.alias = "metrics",
          .synonyms = "metrics-port,prometheus,prometheus-port",
          .more = "/metrics, /status (what ddprun status --json says), /healthz and /readyz. Each node serves its own "
@@ -563,15 +572,17 @@ constexpr Option kOptions[] = {
          .more = "As Authorization: Bearer TOKEN, for all but /healthz and /readyz. An address that other machines "
                  "reach needs it. It crosses the network as it is, so let it be another one than the job's; "
                  "--make-token prints one."}),
-    row(kReports, "page", "", "serve a page of the running job, for browsers, and say where", at<&Config::page>(),
+    row(kReports, "page", "", "serve a page of the running job, for browsers, and say where",
+        at<&Config::metrics, &MetricsOptions::page>(),
         {.more = "At / of the port of --metrics, or of any free one for this machine alone. It needs nothing from "
                  "outside. With --metrics-token-file it asks for the token."}),
     row(kReports, "allow-chaos", "", "let ddprun chaos kill and slow workers, and cut nodes off",
         at<&Config::rounds, &RoundPolicy::allow_chaos>(),
         {.more = "For a job that is to be tested. Without it such acts are refused."}),
-    row(kReports, "metrics-cert", "FILE", "answer over https, with this certificate chain", at<&Config::metrics_cert>(),
+    row(kReports, "metrics-cert", "FILE", "answer over https, with this certificate chain",
+        at<&Config::metrics, &MetricsOptions::certificate>(),
         {.completes = Completes::file, .more = "PEM. It is read again when it changes."}),
-    row(kReports, "metrics-key", "FILE", "the certificate's key", at<&Config::metrics_key>(),
+    row(kReports, "metrics-key", "FILE", "the certificate's key", at<&Config::metrics, &MetricsOptions::key>(),
         {.completes = Completes::file}),
     row(kReports, "otlp", "URL", "push metrics to an OpenTelemetry collector there, or env: as OTEL_... say",
         read_by<read_otlp, &Config::otlp>(),

@@ -292,11 +292,10 @@ agent::AgentOptions agent_options(const Config& config, const Machine& machine, 
   options.allow_chaos = policy.allow_chaos;
   options.watch_stragglers = policy.stragglers != rendezvous::StragglerPolicy::off;
   options.version = version();
-  const Endpoint any_port{kLoopback, 0};
-  if (const Endpoint& place = config.metrics_place.value_or(any_port); config.metrics_place || config.page)
-    options.metrics = agent::MetricsOptions{place.host,           static_cast<std::uint16_t>(*place.port),
-                                            config.metrics_token, config.page,
-                                            config.metrics_cert,  config.metrics_key};
+  if (const bool placed = !config.metrics.address.empty(); placed || config.metrics.page) {
+    options.metrics = config.metrics;
+    if (!placed) options.metrics->address = kLoopback;
+  }
   options.otlp = otlp_options(config.otlp, host.environment);
   options.kubeflow = kubeflow_options(host.environment);
   options.folders = folders_written(config);
@@ -320,8 +319,8 @@ agent::AgentOptions agent_options(const Config& config, const Machine& machine, 
   options.logs.keeps_output = host.places.several_nodes;
   if (options.logs.keeps_output || agent::keeps_logs(options.logs))
     options.logs.kept = std::make_shared<agent::KeptOutput>();
-  if (!config.output_rules.empty() || !config.metrics.empty())
-    options.logs.monitor = std::make_shared<agent::OutputMonitor>(config.output_rules, config.metrics);
+  if (!config.output_rules.empty() || !config.output_metrics.empty())
+    options.logs.monitor = std::make_shared<agent::OutputMonitor>(config.output_rules, config.output_metrics);
   options.log_level = agent::log_level(variable(host, "LOGLEVEL"), config.verbose);
   options.event_log = event_log(config);
   if (variable(host, "TORCHELASTIC_ENABLE_FILE_TIMER") == "1")

@@ -35,7 +35,7 @@ std::string rest_of(const Config& config, const std::string& python) {
   if (!python.empty()) out += "# " + python + "\n";
   if (!config.env.empty()) out += "\n[env]\n";
   for (const auto& [name, value] : config.env) out += settings::toml_key(name) + " = " + toml_string(value) + "\n";
-  return out + print_rules({config.rounds.rules, config.output_rules}) + print_metrics(config.metrics);
+  return out + print_rules({config.rounds.rules, config.output_rules}) + print_metrics(config.output_metrics);
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ launcher/ssh: agent/logs agent/process agent/process/files agent/round launcher/
     launcher/view rendezvous/base rendezvous/coordination/round rendezvous/peer
 launcher/report: rendezvous/base rendezvous/coordination/account
 launcher/chaos: launcher/settings launcher/view rendezvous/base rendezvous/coordination/inquiry
-launcher/config: agent/diagnosis agent/etcd agent/hang agent/http agent/logs agent/machine agent/process
+launcher/config: agent/desk agent/diagnosis agent/etcd agent/hang agent/http agent/logs agent/machine agent/process
     agent/process/files agent/process/groups agent/push agent/round launcher/scheduler launcher/settings
     launcher/ssh rendezvous/base rendezvous/coordination/round rendezvous/peer
 launcher/print: agent/process agent/process/groups launcher/config launcher/settings rendezvous/base

@@ -113,11 +113,10 @@ TEST_CASE("every option arrives", "[cli]") {
       {{"--log-layout=torchrun"}, [](const Config& c) { return c.logs.tree == LogTree::torchrun; }},
       {{"--event-log-handler=file:e.json"},
        [](const Config& c) { return c.events == EventSink::file && c.event_file == "e.json"; }},
-      {{"--metrics=[::1]:9100"},
-       [](const Config& c) { return c.metrics_place->host == "::1" && c.metrics_place->port == 9100; }},
-      {{"--page"}, [](const Config& c) { return c.page; }},
-      {{"--metrics-cert=c.pem"}, [](const Config& c) { return c.metrics_cert == "c.pem"; }},
-      {{"--metrics-key=k.pem"}, [](const Config& c) { return c.metrics_key == "k.pem"; }},
+      {{"--metrics=[::1]:9100"}, [](const Config& c) { return c.metrics.address == "::1" && c.metrics.port == 9100; }},
+      {{"--page"}, [](const Config& c) { return c.metrics.page; }},
+      {{"--metrics-cert=c.pem"}, [](const Config& c) { return c.metrics.certificate == "c.pem"; }},
+      {{"--metrics-key=k.pem"}, [](const Config& c) { return c.metrics.key == "k.pem"; }},
       {{"--otlp=http://collector:4318"}, [](const Config& c) { return c.otlp == "http://collector:4318"; }},
       {{"-v"}, [](const Config& c) { return c.verbose; }},
       {{"--prefork"}, [](const Config& c) { return c.prefork; }},
@@ -466,14 +465,15 @@ TEST_CASE("the place of the metrics is on loopback unless an address is given", 
        {"--metrics=9100", "--metrics=:9100", "--metrics=localhost:9100", "--metrics=127.0.0.1:9100"}) {
     const Config config = parsed({loopback, "p"});
     CAPTURE(loopback);
-    CHECK(config.metrics_place->host == "127.0.0.1");
-    CHECK(config.metrics_place->port == 9100);
+    CHECK(config.metrics.address == "127.0.0.1");
+    CHECK(config.metrics.port == 9100);
     CHECK(problems(config, Machine{}).empty());
   }
-  CHECK(parsed({"p"}, {{"PET_METRICS_ADDRESS", "0"}}).metrics_place->port == 0);
-  CHECK(parsed({"--config=c"}, {}, "program = \"p\"\nmetrics-address = 9100\n").metrics_place->port == 9100);
+  CHECK(parsed({"p"}, {{"PET_METRICS_ADDRESS", "0"}}).metrics.port == 0);
+  CHECK(parsed({"p"}, {{"PET_METRICS_ADDRESS", "0"}}).metrics.address == "127.0.0.1");
+  CHECK(parsed({"--config=c"}, {}, "program = \"p\"\nmetrics-address = 9100\n").metrics.port == 9100);
   const Config open = parsed({"--metrics=0.0.0.0:9100", "--metrics-token-file=t", "p"}, {}, kToken + "\n");
-  CHECK(open.metrics_token->secret() == kToken);
+  CHECK(open.metrics.token->secret() == kToken);
   CHECK_FALSE(open.token);
   CHECK(problems(open, Machine{}).empty());
 }
