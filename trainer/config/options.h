@@ -5,14 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "trainer/data/data_spec.h"
+#include "trainer/models/model_spec.h"
+
 namespace ddprun::train {
 
-struct ModelOptions {
-  std::string name = "";  // model_names.h; empty: the data's default
-  std::string head = "small";
-  std::int64_t width_divisor = 1;
-  std::int64_t layers = 2, heads = 2, embedding = 64;
-  double dropout = 0;
+// Without a name: the data's default. Their sizes are not known yet.
+struct ModelOptions : ModelSpec {
   bool sync_batch_norm = false;
   bool no_broadcast_buffers = false;
   std::string init = "";                     // file with all first weights
@@ -21,16 +20,13 @@ struct ModelOptions {
   std::vector<std::string> train_only = {};  // all other parameters are frozen
 };
 
-struct DataOptions {
-  std::string name = "";  // data_spec.h; empty: the model's default
-  std::string folder = "";
+// Without a name: the model's default. What TrainingOptions have, too, counts there.
+struct DataOptions : DataSpec {
+  DataOptions() : DataSpec{.name = ""} {}
   std::int64_t batch_size = 32;    // samples of each rank and pass, as in PyTorch
   std::int64_t workers = 0;        // threads that prefetch batches
   std::int64_t shuffle_seed = -1;  // -1: TrainingOptions::seed
   std::int64_t mixed_shards = 8;   // shuffled together
-  bool augment = false, normalise = false;
-  std::int64_t context = 64, stride = 0;
-  std::int64_t samples = 2048, channels = 3, height = 32, width = 32, classes = 10;
 };
 
 struct OptimizerOptions {

@@ -51,39 +51,23 @@ SnapshotOptions snapshot_options(const Run& run) {
 }
 
 DataSpec data_spec(const Options& options) {
-  const DataOptions& o = options.data;
-  return {.name = o.name,
-          .folder = o.folder,
-          .augment = o.augment,
-          .normalise = o.normalise,
-          .context = o.context,
-          .stride = o.stride,
-          .seed = options.training.seed,
-          .samples = o.samples,
-          .channels = o.channels,
-          .height = o.height,
-          .width = o.width,
-          .classes = o.classes,
-          .channels_last = options.training.channels_last,
-          .precision = options.training.precision};
+  DataSpec spec = options.data;
+  spec.seed = options.training.seed;
+  spec.channels_last = options.training.channels_last;
+  spec.precision = options.training.precision;
+  return spec;
 }
 
 ModelSpec model_spec(const Options& options, const Dataset& data) {
-  const ModelOptions& o = options.model;
-  return {.name = o.name,
-          .channels = data.channels,
-          .height = data.height,
-          .width = data.width,
-          .classes = data.classes,
-          .vocabulary = static_cast<std::int64_t>(data.vocabulary.size()),
-          .context = data.context,
-          .layers = o.layers,
-          .heads = o.heads,
-          .embedding = o.embedding,
-          .dropout = o.dropout,
-          .features = data.features,
-          .head = o.head,
-          .width_divisor = o.width_divisor};
+  ModelSpec spec = options.model;
+  spec.channels = data.channels;
+  spec.height = data.height;
+  spec.width = data.width;
+  spec.classes = data.classes;
+  spec.vocabulary = static_cast<std::int64_t>(data.vocabulary.size());
+  spec.context = data.context;
+  spec.features = data.features;
+  return spec;
 }
 
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerOptions& o,
