@@ -21,9 +21,9 @@
 #include "launcher/jobs/ended_job.h"
 #include "launcher/jobs/event_tail.h"
 #include "launcher/jobs/job_process.h"
-#include "launcher/jobs/job_status.h"
 #include "launcher/jobs/output_copy.h"
 #include "launcher/jobs/record_writer.h"
+#include "launcher/jobs/recorded_status.h"
 #include "launcher/jobs/snapshot_copier.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/json_text.h"
@@ -294,7 +294,7 @@ class JobRun {
   const bool leader_;
   const fs::path events_file_, end_file_;
   asio::io_context io_;
-  JobStatus status_;
+  RecordedStatus status_;
   EventTail events_;
   SnapshotCopier copier_;
   RecordWriter writer_;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/jobs/job_description_file.h"
+#include "launcher/jobs/job_file.h"
 #include "launcher/jobs/job_record.h"
 #include "launcher/jobs/job_refused.h"
 #include "launcher/jobs/job_words.h"

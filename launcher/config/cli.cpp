@@ -2,9 +2,9 @@
 
 #include "launcher/config/etcd_settings.h"
 #include "launcher/config/help.h"
-#include "launcher/config/job_file.h"
 #include "launcher/config/man_page.h"
 #include "launcher/config/options.h"
+#include "launcher/config/options_file.h"
 #include "launcher/config/values.h"
 #include "launcher/scheduler/scheduler.h"
 #include "launcher/settings/argv_parser.h"
@@ -95,7 +95,7 @@ void read_file(const Inputs& inputs, CommandLine& line) {
     return line.mistakes.push_back(unreadable(*named, *failed));
   const std::string& text = std::get<FileText>(content).text;
   if (settings::is_yaml(named->text)) return answer_to_yaml(named->text, text, line);
-  JobFile file = read_job_file(named->text, text);
+  OptionsFile file = read_options_file(named->text, text);
   append(line.config.settings, file.settings);
   append(line.mistakes, settings::expand_paths(line.config.settings, settings::PathsOf::file, inputs.environment));
   append(line.mistakes, file.mistakes);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "agent/logs/job_end.h"
-#include "launcher/jobs/job_status.h"
+#include "launcher/jobs/recorded_status.h"
 #include "launcher/plan/plan.h"
 #include "rendezvous/coordination/round/round.h"
 

@@ -1,5 +1,5 @@
-// A job in a file, for `ddprun run` and `ddprun submit`: what --config reads (launcher/config/job_file.h), and what a
-// program needs that runs elsewhere. launcher/jobs/job_description_file.h reads it.
+// A job in a file, for `ddprun run` and `ddprun submit`: what --config reads (launcher/config/options_file.h), and what
+// a program needs that runs elsewhere. launcher/jobs/job_file.h reads it.
 #pragma once
 #include <map>
 #include <optional>

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "launcher/jobs/job_record.h"
-#include "launcher/jobs/job_status.h"
+#include "launcher/jobs/recorded_status.h"
 
 namespace ddprun::launcher {
 

@@ -20,12 +20,6 @@ constexpr const char* kLoopback = "127.0.0.1";
 // A larger store is not plausible, and requests in progress may use as much again: the workers get the rest.
 constexpr std::uint64_t kStoreShare = 8;
 
-std::string names_of(const std::vector<int>& signals) {
-  std::string out;
-  for (const int signal : signals) out += (out.empty() ? "" : ",") + agent::signal_name(signal);
-  return out;
-}
-
 std::optional<int> omp_threads(const Config& config, const Machine& machine, int workers) {
   if (config.omp_threads != kAutoThreads) return config.omp_threads;
   return std::max(1, machine.cpus / workers);
@@ -271,7 +265,7 @@ agent::AgentOptions agent_options(const Config& config, const Machine& machine, 
   check_devices(config, options.command.inherited, options.workers);
   agent::JobIdentity& job = options.command.job;
   job.max_restarts = policy.restarts.max_restarts;
-  job.signals_to_handle = names_of(config.signals_to_handle);
+  job.signals_to_handle = signal_names(config.signals_to_handle);
   job.omp_threads = omp_threads(config, machine, options.workers);
   job.interface = config.interface;
   job.virtual_local_rank = config.virtual_local_rank;

@@ -1,4 +1,4 @@
-#include "launcher/jobs/job_description_file.h"
+#include "launcher/jobs/job_file.h"
 
 #include "launcher/config/values.h"
 #include "launcher/jobs/hyperparameters.h"

@@ -25,12 +25,6 @@ void take_hang(TimeAccount& account, const RoundSpent& spent) {
 
 const char* name_of(TimeKind kind) { return kTimeKinds[static_cast<std::size_t>(kind)].name; }
 
-std::optional<TimeKind> time_kind(std::string_view name) {
-  const auto found =
-      std::find_if(kTimeKinds.begin(), kTimeKinds.end(), [&](const auto& one) { return one.name == name; });
-  return found == kTimeKinds.end() ? std::nullopt : std::optional(found->kind);
-}
-
 TimeAccount& TimeAccount::operator+=(const TimeAccount& other) {
   for (std::size_t i = 0; i < spent_.size(); ++i) spent_[i] += other.spent_[i];
   return *this;

@@ -30,7 +30,6 @@ constexpr std::array<TimeKindName, 8> kTimeKinds{{
     {TimeKind::hang, "hang", "hanging"},
 }};
 const char* name_of(TimeKind kind);
-std::optional<TimeKind> time_kind(std::string_view name);
 
 class TimeAccount {
  public:

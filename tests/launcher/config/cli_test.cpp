@@ -1,7 +1,7 @@
 #include "launcher/config/cli.h"
 
 #include "launcher/config/options.h"
-#include "launcher/jobs/job_description_file.h"
+#include "launcher/jobs/job_file.h"
 #include "launcher/plan/agent_options.h"
 #include "launcher/plan/warnings.h"
 #include "launcher/print/print_config.h"

@@ -1,12 +1,12 @@
 #include "launcher/config/rules_file.h"
 
-#include "launcher/config/job_file.h"
+#include "launcher/config/options_file.h"
 #include "launcher/config/values.h"
 #include "tests/support/test.h"
 
 namespace {
 
-JobFile file(const std::string& text) { return read_job_file("job.toml", text); }
+OptionsFile file(const std::string& text) { return read_options_file("job.toml", text); }
 
 constexpr const char* kRules = R"([[rules]]
 class = ["error", "out_of_memory"]
@@ -29,10 +29,10 @@ action = "restart"
 }  // namespace
 
 TEST_CASE("rules are read in their order, with their places, and printed so that they are read again", "[rules_file]") {
-  const JobFile written = file(kRules);
+  const OptionsFile written = file(kRules);
   REQUIRE(written.rules.failures.size() == 2);
   CHECK(written.rules.failures[0].place == "job.toml:1");
-  for (const JobFile& read : {written, file(print_rules(written.rules))}) {
+  for (const OptionsFile& read : {written, file(print_rules(written.rules))}) {
     CHECK(read.mistakes.empty());
     REQUIRE(read.rules.failures.size() == 2);
     const FailureRule& first = read.rules.failures[0];

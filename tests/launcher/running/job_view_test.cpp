@@ -1,8 +1,8 @@
 #include "launcher/running/job_view.h"
 
 #include "launcher/config/command_names.h"
-#include "launcher/jobs/job_status.h"
 #include "launcher/jobs/job_words.h"
+#include "launcher/jobs/recorded_status.h"
 #include "tests/support/test.h"
 
 using nlohmann::json;
@@ -32,7 +32,7 @@ std::string state_with(const char* own, PlaceState::Phase phase) {
 }  // namespace
 
 TEST_CASE("a job's status follows its events, and counts the time in which workers run", "[job_status]") {
-  JobStatus status({}, 1000);
+  RecordedStatus status({}, 1000);
   CHECK(status.to_json(1000)["state"] == "waiting");
   status.on_event(event("WORKER", "START", 2000));
   status.on_event(event("WORKER", "START", 2001));
@@ -51,12 +51,12 @@ TEST_CASE("a job's status follows its events, and counts the time in which worke
 }
 
 TEST_CASE("a further start of a job adds to what earlier ones took", "[job_status]") {
-  JobStatus first({}, 0);
+  RecordedStatus first({}, 0);
   first.on_event(event("WORKER", "START", 0));
   first.on_event(event("WORKER", "TERMINATED", 3000));
   first.on_end(75, {}, 4000);
   CHECK(first.to_json(4000)["state"] == "preempted");
-  JobStatus second(first.to_json(4000), 10000);
+  RecordedStatus second(first.to_json(4000), 10000);
   second.on_event(event("WORKER", "START", 11000));
   second.on_event(event("WORKER", "SUCCEEDED", 12000));
   second.on_end(0, {{"message", ""}}, 12000);

@@ -12,10 +12,10 @@ namespace ddprun::launcher {
 
 using MilliSeconds = std::int64_t;  // since 1970
 
-class JobStatus {
+class RecordedStatus {
  public:
   // A new start of the job: `earlier` is what an earlier one left, null if there is none.
-  JobStatus(const nlohmann::json& earlier, MilliSeconds now);
+  RecordedStatus(const nlohmann::json& earlier, MilliSeconds now);
 
   void on_event(const nlohmann::json& event);
   // `end` is DDPRUN_END_FILE's content, null if ddprun wrote none.

@@ -1,4 +1,4 @@
-#include "launcher/jobs/job_status.h"
+#include "launcher/jobs/recorded_status.h"
 
 #include <charconv>
 
@@ -44,7 +44,7 @@ std::string end_state(int exit_code) {
   return exit_code > kSignalled ? "stopped" : "failed";
 }
 
-JobStatus::JobStatus(const json& earlier, MilliSeconds now) : created_(now), started_(now) {
+RecordedStatus::RecordedStatus(const json& earlier, MilliSeconds now) : created_(now), started_(now) {
   if (!earlier.is_object()) return;
   created_ = number_in(earlier, "created", now);
   starts_ = number_in(earlier, "starts", 0) + 1;
@@ -55,7 +55,7 @@ JobStatus::JobStatus(const json& earlier, MilliSeconds now) : created_(now), sta
   if (earlier.contains("metrics") && earlier["metrics"].is_object()) metrics_ = earlier["metrics"];
 }
 
-void JobStatus::on_event(const json& event) {
+void RecordedStatus::on_event(const json& event) {
   const auto metadata = event.find("metadata");
   if (!event.is_object() || metadata == event.end() || !metadata->is_object()) return;
   const std::string state = text_in(*metadata, "state");
@@ -72,7 +72,7 @@ void JobStatus::on_event(const json& event) {
                                             {"count", whole_number(text_in(*metadata, "count"))}};
 }
 
-void JobStatus::on_worker(const std::string& state, const json& event) {
+void RecordedStatus::on_worker(const std::string& state, const json& event) {
   const auto when = number_in(event, "timestamp", MilliSeconds{0});
   if (state == "START") {
     state_ = "running";
@@ -84,7 +84,7 @@ void JobStatus::on_worker(const std::string& state, const json& event) {
   }
 }
 
-void JobStatus::on_end(int exit_code, const json& end, MilliSeconds now) {
+void RecordedStatus::on_end(int exit_code, const json& end, MilliSeconds now) {
   exit_code_ = exit_code;
   ended_ = now;
   state_ = end_state(exit_code);
@@ -95,12 +95,12 @@ void JobStatus::on_end(int exit_code, const json& end, MilliSeconds now) {
   if (!end.is_object() && exit_code != 0) reason_ = "ddprun itself was killed.";
 }
 
-void JobStatus::on_copy(bool stored, const std::string& problem, MilliSeconds now) {
+void RecordedStatus::on_copy(bool stored, const std::string& problem, MilliSeconds now) {
   if (stored) stored_ = now;
   copy_problem_ = problem;
 }
 
-json JobStatus::to_json(MilliSeconds now) const {
+json RecordedStatus::to_json(MilliSeconds now) const {
   const MilliSeconds until = ended_.value_or(now);
   const MilliSeconds trained = trained_ + (workers_since_ ? now - *workers_since_ : 0);
   return {{"state", state_},
@@ -127,6 +127,6 @@ json JobStatus::to_json(MilliSeconds now) const {
           {"metrics", metrics_}};
 }
 
-json JobStatus::result() const { return {{"metrics", metrics_}}; }
+json RecordedStatus::result() const { return {{"metrics", metrics_}}; }
 
 }  // namespace ddprun::launcher

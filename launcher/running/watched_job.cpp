@@ -1,4 +1,4 @@
-#include "launcher/running/job_status.h"
+#include "launcher/running/watched_job.h"
 
 #include <filesystem>
 #include <thread>

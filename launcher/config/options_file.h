@@ -1,4 +1,5 @@
-// A job's file: options (settings/config_file.h), the program if the command line names none, and variables.
+// What --config and a job file (jobs/job_file.h) have in common: options (settings/config_file.h), the program if the
+// command line names none, and variables.
 //
 //   nproc-per-node = 4
 //   program = ["train", "--lr", "0.1"]
@@ -23,7 +24,7 @@
 
 namespace ddprun::launcher {
 
-struct JobFile {
+struct OptionsFile {
   std::vector<settings::Setting> settings;
   std::vector<std::string> program;
   std::string program_place;  // "job.toml:3"
@@ -35,8 +36,8 @@ struct JobFile {
 
 // `name` is the file's name, for "job.toml:3: ...".
 // `read_further_key` comes first.
-JobFile read_job_file(const std::string& name, const std::string& text,
-                      const settings::ReadExtraKey& read_further_key = {});
+OptionsFile read_options_file(const std::string& name, const std::string& text,
+                              const settings::ReadExtraKey& read_further_key = {});
 
 // A table of variables for the workers: [env].
 void read_env(const toml::node& node, std::map<std::string, std::string>& env, settings::FileNotes& notes);

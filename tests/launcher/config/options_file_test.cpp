@@ -1,14 +1,14 @@
-#include "launcher/config/job_file.h"
+#include "launcher/config/options_file.h"
 
 #include "launcher/config/options.h"
 #include "tests/support/test.h"
 
 namespace {
 
-JobFile file(const std::string& text) { return read_job_file("job.toml", text); }
+OptionsFile file(const std::string& text) { return read_options_file("job.toml", text); }
 
 // "role=a stop-grace=2.5": by the order of the names.
-std::string settings_of(const JobFile& read) {
+std::string settings_of(const OptionsFile& read) {
   std::map<std::string, std::string> texts;
   for (const settings::Setting& setting : read.settings) texts[setting.option->name] = setting.text;
   std::string out;
@@ -19,14 +19,15 @@ std::string settings_of(const JobFile& read) {
 }  // namespace
 
 TEST_CASE("a file's keys are the options, with dashes or underscores", "[config_file]") {
-  const JobFile read = file("nproc-per-node = 4\nmax_restarts = 2\nstandalone = true\nstop-grace = 2.5\nrole = 'a'\n");
+  const OptionsFile read =
+      file("nproc-per-node = 4\nmax_restarts = 2\nstandalone = true\nstop-grace = 2.5\nrole = 'a'\n");
   CHECK(read.mistakes.empty());
   CHECK(settings_of(read) == "max-restarts=2 nproc-per-node=4 role=a standalone=true stop-grace=2.5");
   CHECK(read.settings.front().place.starts_with("job.toml:"));
 }
 
 TEST_CASE("an array in a file is a list, and a comma in a filter stays one", "[config_file]") {
-  const JobFile read = file(
+  const OptionsFile read = file(
       "local-ranks-filter = [0, '2-3']\nduplicate-stdout-filters = ['a,b', 'c']\n"
       "signals-to-handle = ['SIGTERM']\n");
   CHECK(read.mistakes.empty());
@@ -34,7 +35,7 @@ TEST_CASE("an array in a file is a list, and a comma in a filter stays one", "[c
 }
 
 TEST_CASE("a file may name the program and variables for the workers", "[config_file]") {
-  const JobFile read = file("program = ['train', '--lr', '1']\n[env]\nNCCL_DEBUG = 'INFO'\nOMP_NUM_THREADS = 4\n");
+  const OptionsFile read = file("program = ['train', '--lr', '1']\n[env]\nNCCL_DEBUG = 'INFO'\nOMP_NUM_THREADS = 4\n");
   CHECK(read.mistakes.empty());
   CHECK(read.program == std::vector<std::string>{"train", "--lr", "1"});
   CHECK(read.program_place == "job.toml:1");
@@ -46,7 +47,7 @@ TEST_CASE("a key of 200,000 parts in a file is told, never a crash", "[config_fi
   std::string key = "a";
   for (int i = 1; i < 200'000; ++i) key += ".a";
   for (const std::string& text : {key + " = 1", "[" + key + "]\nb = 1", "x = {" + key + " = 1}", key}) {
-    const JobFile read = file("role = 'b'\n" + text + "\n");
+    const OptionsFile read = file("role = 'b'\n" + text + "\n");
     REQUIRE(read.mistakes.size() == 1);
     CHECK(read.mistakes[0].starts_with("job.toml:2: "));
     CHECK(read.mistakes[0].find("a key has more than 8 parts") != std::string::npos);

@@ -1,4 +1,4 @@
-#include "launcher/config/job_file.h"
+#include "launcher/config/options_file.h"
 
 #include "launcher/config/metrics_file.h"
 #include "launcher/config/options.h"
@@ -28,7 +28,7 @@ constexpr const char* kOwnVariables[] = {"RANK",
                                          "TORCHELASTIC_USE_AGENT_STORE",
                                          "TORCHELASTIC_ERROR_FILE"};
 
-// launcher/jobs/job_description_file.h reads them.
+// launcher/jobs/job_file.h reads them.
 bool is_for_run(const std::string& key) {
   for (const char* own : {"name", "source-dir", "entry-point", "hyperparameters", "hyperparameter-style", "nodes",
                           "max-wait", "snapshot", "output-path", "tags", "slurm", "kubernetes", "instance-count"})
@@ -40,7 +40,7 @@ std::string bad_program(const toml::node& node) {
   return "program holds " + describe_value(node) + R"(; it takes strings: program = ["train", "--lr", "1"].)";
 }
 
-void read_program(const toml::node& node, JobFile& file, FileNotes& notes) {
+void read_program(const toml::node& node, OptionsFile& file, FileNotes& notes) {
   const toml::array* words = node.as_array();
   if (node.is_string()) file.program = {node.as_string()->get()};
   if (words)
@@ -73,9 +73,9 @@ void read_env(const toml::node& node, std::map<std::string, std::string>& env, F
   for (const auto& [key, value] : *table) read_variable(std::string(key.str()), value, env, notes);
 }
 
-JobFile read_job_file(const std::string& name, const std::string& text,
-                      const settings::ReadExtraKey& read_further_key) {
-  JobFile file;
+OptionsFile read_options_file(const std::string& name, const std::string& text,
+                              const settings::ReadExtraKey& read_further_key) {
+  OptionsFile file;
   auto options_read = settings::read_config_file(
       options(), name, text, [&](const std::string& key, const toml::node& node, FileNotes& notes) {
         if (read_further_key && read_further_key(key, node, notes)) return true;

@@ -1,13 +1,13 @@
-#include "launcher/jobs/job_description_file.h"
+#include "launcher/jobs/job_file.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
 
 #include "launcher/config/config.h"
-#include "launcher/config/job_file.h"
 #include "launcher/config/metrics_file.h"
 #include "launcher/config/options.h"
+#include "launcher/config/options_file.h"
 #include "launcher/config/values.h"
 #include "launcher/jobs/hyperparameters.h"
 #include "launcher/jobs/sagemaker_names.h"
@@ -62,9 +62,9 @@ class DescriptionReader {
   DescriptionReader(DescribedJob& out, const std::string& folder) : out_(out), folder_(folder) {}
 
   void read(const std::string& name, const std::string& text) {
-    JobFile file = read_job_file(name, text, [&](const std::string& key, const toml::node& node, FileNotes& notes) {
-      return read_key(key, node, notes);
-    });
+    OptionsFile file = read_options_file(
+        name, text,
+        [&](const std::string& key, const toml::node& node, FileNotes& notes) { return read_key(key, node, notes); });
     append(out_.mistakes, file.mistakes);
     append(settings_, file.settings);
     append(settings_, extra_settings_);
