@@ -138,6 +138,29 @@ TEST_CASE("every option arrives", "[cli]") {
   CHECK(parsed({"-m", "p"}).module);
 }
 
+TEST_CASE("what a part of the agent decides by reaches it", "[cli]") {
+  const Config config = parsed({"--log-dir=d", "--stop-grace=2", "--peer-exit-timeout=1m", "--preempt-exit-code=31",
+                                "--preempt-signal=USR1", "--max-restarts=7", "--exclude-after=5", "--stragglers=off",
+                                "--allow-chaos", "--page", "p"});
+  const AgentOptions options = options_of(config, {"host", "", {}, "", {}});
+  CHECK(options.logs.log_dir == "d");
+  CHECK(options.logs.host == "host");
+  CHECK(options.stop.stop_grace == 2s);
+  CHECK(options.stop.peer_exit_timeout == Duration(1min));
+  CHECK(options.stop.preempt_exit_code == 31);
+  CHECK(options.stop.notice_signals == std::vector{SIGTERM, SIGUSR1});
+  CHECK(options.allow_chaos);
+  CHECK_FALSE(options.watch_stragglers);
+  CHECK(options.command.job.max_restarts == 7);
+  REQUIRE(options.metrics);
+  CHECK(options.metrics->page);
+  CHECK(options.metrics->address == "127.0.0.1");
+  CHECK(options_of(parsed({"--metrics=[::1]:9100", "p"}), {"host", "", {}, "", {}}).metrics->address == "::1");
+  CHECK_FALSE(options_of(parsed({"p"}), {"host", "", {}, "", {}}).metrics);
+  CHECK(round_policy(config).restarts.max_restarts == 7);
+  CHECK(round_policy(config).exclusion.failures == 5);
+}
+
 TEST_CASE("every default of the table reads as the default of the Config", "[cli]") {
   const Config config;
   for (const settings::Option& row : options().options) {
