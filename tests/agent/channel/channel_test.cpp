@@ -5,12 +5,6 @@
 #include "agent/channel/death_watch.h"
 #include "tests/support/test.h"
 
-extern "C" {
-std::size_t old_page_bytes();
-std::uint64_t old_agent_reads_phase(const void* page);
-std::uint64_t old_agent_reads_step(const void* page);
-}
-
 namespace {
 
 const std::string kHere = test::source_folder() + "/tests/agent/channel";
@@ -22,14 +16,13 @@ bool eventually(const std::function<bool()>& yes, std::chrono::milliseconds limi
 }
 
 // Python reports through its library; python_alone as where it finds none.
-enum class Language { c, python, python_alone, old_c };
+enum class Language { c, python, python_alone };
 
 bool is_python(Language language) { return language == Language::python || language == Language::python_alone; }
 
 SpawnRequest request_of(Language language, int megabytes, const std::vector<std::string>& words,
                         const std::string& variable) {
   std::vector<std::string> argv{test::programs_folder() + "/channel_worker"};
-  if (language == Language::old_c) argv = {test::programs_folder() + "/old_channel_worker"};
   if (is_python(language))
     argv = {"/usr/bin/env", "python3", kHere + "/channel_worker.py", test::source_folder() + "/rendezvous/channel"};
   argv.push_back(std::to_string(megabytes));
@@ -137,6 +130,42 @@ int large_mb() {
   return 0;
 }
 
+// What programs and agents of before there were beats expect of a page: where its records are, and what makes one
+// whole.
+namespace before_beats {
+
+constexpr std::size_t kPageBytes = 640, kStep = 256, kPhase = 320, kThroughput = 448, kRequest = 512;
+
+template <class Number>
+Number number_at(const ddprun_channel_page& page, std::size_t offset) {
+  Number out;
+  std::memcpy(&out, reinterpret_cast<const char*>(&page) + offset, sizeof out);
+  return out;
+}
+
+// Its two numbers; empty: it is not whole.
+std::vector<std::uint64_t> record_at(const ddprun_channel_page& page, std::size_t offset) {
+  constexpr std::uint64_t kMix = 0x9E3779B97F4A7C15;
+  std::uint64_t words[4], check = kMix;  // two numbers, a time, the check
+  for (std::size_t i = 0; i < 4; ++i) words[i] = number_at<std::uint64_t>(page, offset + 8 * i);
+  for (std::size_t i = 0; i < 3; ++i) check = (check ^ words[i]) * (i < 2 ? kMix : 1);
+  return check * kMix == words[3] ? std::vector{words[0], words[1]} : std::vector<std::uint64_t>{};
+}
+
+// As one wrote it: testdata says which.
+void load(ddprun_channel_page& page) {
+  std::ifstream file(test::source_folder() + "/tests/agent/testdata/channel_page_before_beats.txt");
+  std::size_t offset = 0;
+  for (std::string line; std::getline(file, line);) {
+    std::uint64_t word = 0;
+    if (!line.starts_with("#") && std::istringstream(line) >> offset >> std::hex >> word)
+      std::memcpy(reinterpret_cast<char*>(&page) + offset, &word, sizeof word);
+  }
+  REQUIRE(offset == kThroughput + 24);
+}
+
+}  // namespace before_beats
+
 }  // namespace
 
 TEST_CASE("what a worker tells through its channel is read as it was told, also by an agent of before there were beats",
@@ -156,9 +185,10 @@ TEST_CASE("what a worker tells through its channel is read as it was told, also 
   CHECK(*progress.snapshot_at > before);
   CHECK(*progress.at >= *progress.snapshot_at);
   CHECK(*progress.at <= Clock::now());
-  CHECK(old_agent_reads_phase(worker.page().memory().get()) == DDPRUN_PHASE_SAVING);
-  CHECK(old_agent_reads_step(worker.page().memory().get()) == 1000);
-  CHECK(old_page_bytes() <= offsetof(ddprun_channel_page, beat));
+  const ddprun_channel_page& page = *worker.page().memory();
+  CHECK(before_beats::record_at(page, before_beats::kPhase) == std::vector<std::uint64_t>{5, 0});
+  CHECK(before_beats::record_at(page, before_beats::kStep) == std::vector<std::uint64_t>{1000, 1001});
+  CHECK(before_beats::kPageBytes <= offsetof(ddprun_channel_page, beat));
 }
 
 TEST_CASE("a worker is asked for a snapshot once each time, and to save and to leave, which counts more", "[channel]") {
@@ -383,13 +413,37 @@ TEST_CASE("a beat of nonsense is taken for what it can mean at most", "[channel]
   }
 }
 
-TEST_CASE("a program that was built before there were beats reports to an agent of today", "[channel]") {
-  Worker worker(Language::old_c, {"report", "answer"});
-  REQUIRE(worker.reaches(DDPRUN_PHASE_SAVING));
-  CHECK(worker.progress().step == 1000u);
-  CHECK_FALSE(worker.progress().beat);
-  worker.page().request_leave_without_saving();
-  CHECK(worker.wait().ok());
+TEST_CASE("a program that was built before there were beats takes today's page into use, and does as it is asked",
+          "[channel]") {
+  const TimePoint made = Clock::now();
+  ChannelPage page = ChannelPage::create(made);
+  const ddprun_channel_page& memory = *page.memory();
+  using namespace before_beats;
+  CHECK(number_at<std::uint64_t>(memory, 0) == 0x6c6e6863706464);  // "ddpchnl"
+  CHECK(number_at<std::uint32_t>(memory, 8) == 1);
+  CHECK(number_at<std::uint32_t>(memory, 12) == 4096);
+  CHECK(fs::file_size("/proc/self/fd/" + std::to_string(page.fd())) == 4096);
+  page.request_save_at(5'000'000'000);
+  CHECK(record_at(memory, kRequest) == std::vector<std::uint64_t>{1, 5'000'000'000});
+  page.request_leave_without_saving();
+  CHECK(record_at(memory, kRequest) == std::vector<std::uint64_t>{2, 0});
+}
+
+TEST_CASE("what a program tells that was built before there were beats is read by an agent of today", "[channel]") {
+  const TimePoint made = Clock::now();
+  ChannelPage page = ChannelPage::create(made);
+  CHECK_FALSE(page.attached());
+  before_beats::load(*page.memory());
+  CHECK(page.attached());
+  CHECK(page.owner() == 0x628e);
+  const Progress progress = page.progress(made + 1s);
+  CHECK(progress.phase == DDPRUN_PHASE_SAVING);
+  CHECK(progress.step == 1000u);
+  CHECK(progress.steps_done == 1000);
+  CHECK(progress.samples_per_second == 1234.5);
+  CHECK(progress.snapshot_step == 990u);
+  CHECK((*progress.at >= made && *progress.at <= made + 1s));
+  CHECK_FALSE((progress.beat || progress.times || progress.first_step || progress.loss || progress.unasked));
 }
 
 TEST_CASE("who is seated again has told nothing of the new round yet", "[channel]") {

@@ -1,10 +1,6 @@
 /* A worker for tests of the worker channel: fills memory, attaches, says that it trains, and then does what it is told.
  *   channel_worker MEGABYTES WORD... */
-#ifdef OLD_CHANNEL
-#include "tests/agent/channel/old_worker_channel.h"
-#else
 #include "rendezvous/channel/worker_channel.h"
-#endif
 
 #include <signal.h>
 #include <stdio.h>
@@ -25,13 +21,9 @@ static void report(void) {
   uint64_t step;
   for (step = 1; step <= 1000; ++step) ddprun_channel_step(step);
   ddprun_channel_throughput(1234.5);
-#ifdef OLD_CHANNEL
-  ddprun_channel_snapshot(990);
-#else
   ddprun_channel_snapshot_of(990, 49000000);
   ddprun_channel_total_steps(5000);
   ddprun_channel_loss(1000, 0.25);
-#endif
   ddprun_channel_phase(DDPRUN_PHASE_SAVING);
 }
 
@@ -40,7 +32,6 @@ static void report_for_ever(void) {
   for (step = 1;; ++step) ddprun_channel_step(step);
 }
 
-#ifndef OLD_CHANNEL
 static void beats(void) {
   enum ddprun_beat before;
   ddprun_channel_phase(DDPRUN_PHASE_TRAINING);
@@ -74,7 +65,6 @@ static void beat_for_ever(void) {
     ddprun_channel_beat(DDPRUN_BEAT_LOAD);
   }
 }
-#endif
 
 /* Prints what is asked of it, until it is to leave. */
 static void answer(void) {
@@ -82,13 +72,11 @@ static void answer(void) {
     const struct ddprun_request request = ddprun_channel_request();
     if (request.kind == DDPRUN_REQUEST_SAVE) printf("save at %llu\n", (unsigned long long)request.step);
     if (request.kind == DDPRUN_REQUEST_SAVE) ddprun_channel_snapshot(request.step);
-#ifndef OLD_CHANNEL
     if (request.kind == DDPRUN_REQUEST_SNAPSHOT) {
       printf("snapshot at %llu\n", (unsigned long long)request.step);
       ddprun_channel_snapshot(request.step - 1); /* an older one, that was being written */
       ddprun_channel_snapshot(request.step);
     }
-#endif
     if (request.kind == DDPRUN_REQUEST_LEAVE) break;
     usleep(1000);
   }
@@ -99,10 +87,8 @@ static void answer(void) {
 static void fork_and_report(void) {
   const pid_t child = fork();
   if (child == 0) {
-#ifndef OLD_CHANNEL
     ddprun_channel_beat(DDPRUN_BEAT_LOAD);
     ddprun_channel_wait("child");
-#endif
     ddprun_channel_step(77);
     ddprun_channel_phase(DDPRUN_PHASE_FINISHING);
     _exit(0);
@@ -128,12 +114,10 @@ static void scribble(void) {
 static void execute(const char* word, char** argv) {
   if (!strcmp(word, "report")) report();
   if (!strcmp(word, "report-for-ever")) report_for_ever();
-#ifndef OLD_CHANNEL
   if (!strcmp(word, "beats")) beats();
   if (!strcmp(word, "phases")) phases();
   if (!strcmp(word, "beat-for-ever")) beat_for_ever();
   if (!strcmp(word, "handle-signals")) ddprun_channel_handle_signals();
-#endif
   if (!strcmp(word, "answer")) answer();
   if (!strcmp(word, "fork")) fork_and_report();
   if (!strcmp(word, "scribble")) scribble();
