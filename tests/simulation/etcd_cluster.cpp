@@ -956,7 +956,8 @@ void EtcdCluster::execute(NodeId id, const agent::Action& action) {
                  [&](const agent::StartWorkers& a) { start(id, a.seat); },
                  [&](const agent::SignalWorkers& a) {
                    for (const int rank : self.running) {
-                     const bool ignores = (id + static_cast<NodeId>(rank + self.round.round)) % options_.stubborn_one_in == 0;
+                     const bool ignores =
+                         (id + static_cast<NodeId>(rank + self.round.round)) % options_.stubborn_one_in == 0;
                      if (ignores && a.signal != SIGKILL) continue;
                      net_.after(net_.milliseconds(500), [this, id, round = self.round, rank, signal = a.signal] {
                        end_worker(id, round, rank, {.signal = signal});

@@ -54,7 +54,7 @@ struct EtcdClusterOptions {
   bool all_die = false;            // all agents at once; others are started then
   double kill_at_end = 0;          // chance that the coordinator's node is killed when it has decided the job's end
   Duration last_call = std::chrono::seconds(5);
-  unsigned stubborn_one_in = 8;    // workers do not end by SIGTERM
+  unsigned stubborn_one_in = 8;  // workers do not end by SIGTERM
   EtcdBug bug = EtcdBug::none;
 };
 

@@ -1,12 +1,9 @@
-// How a round's workers meet at the store of its first node, before they train: as a stock program does, over the same
-// simulated network. A node's workers share one connection and one arrival, so that a thousand nodes are cheap.
-#include <csignal>
-#include <stdexcept>
-#include <string>
+#include "tests/simulation/store_sessions.h"
+
 #include <utility>
 #include <variant>
 
-#include "tests/simulation/cluster.h"
+#include "tests/simulation/cluster_agent.h"
 
 namespace ddprun::test {
 namespace {
@@ -20,7 +17,6 @@ const std::string kArrived = "arrived", kAll = "all";
 
 std::string key_of(int group_rank) { return "node " + std::to_string(group_rank); }
 
-template <class JobRound>
 std::string value_of(const JobRound& round, int world_size) {
   return std::to_string(round.job) + "." + std::to_string(round.id.term) + "." + std::to_string(round.id.round) + " " +
          std::to_string(world_size);
@@ -28,140 +24,118 @@ std::string value_of(const JobRound& round, int world_size) {
 
 }  // namespace
 
-Cluster::RoundStore::RoundStore() = default;
-
-// Called before its seat is confirmed, so before any worker connects.
-void Cluster::open_store(NodeId id, const JobRound& round) {
-  auto& store = node(id).store;
-  if (options_.bug != Bug::old_keys || !store) store.emplace();
-  for (const auto& [link, client] : store->clients) store->keys.forget(static_cast<ClientId>(link));
-  store->clients.clear();
-  store->serial = ++stores_;
-  store->round = round;
+void StoreSessions::open_store() {
+  if (agent_.world.options.bug != Bug::old_keys || !store_) store_.emplace();
+  for (const auto& [link, client] : store_->clients) store_->keys.forget(static_cast<ClientId>(link));
+  store_->clients.clear();
+  store_->serial = ++serials_;
 }
 
-void Cluster::open_store_session(NodeId id, const Seat& seat) {
+void StoreSessions::open_session(const Seat& seat, const JobRound& round) {
   const auto at = static_cast<NodeId>(std::stoull(seat.master_host.substr(4)));  // "node12"
-  node(id).store_session = StoreSession{.serial = ++sessions_, .at = at, .round = node(id).round, .seat = seat};
-  net_.after(kMeetWithin, [this, id, serial = sessions_] {
-    if (has_session(id, serial) && !node(id).store_session->all_arrived)
-      store_lost(id, "the others did not come to the store in time");
+  session_ = Session{.serial = ++serials_, .at = at, .round = round, .seat = seat};
+  agent_.net.after(kMeetWithin, [this, serial = serials_] {
+    if (waits(serial)) lose("the others did not come to the store in time");
   });
-  net_.after(net_.milliseconds(kStartUpMs), [this, id, serial = sessions_] { connect_to_store(id, serial); });
+  agent_.net.after(agent_.net.milliseconds(kStartUpMs), [this, serial = serials_] { connect(serial); });
 }
 
-bool Cluster::has_session(NodeId id, int serial) {
-  const auto& session = node(id).store_session;
-  return session && session->serial == serial;
+// For the others of its round.
+bool StoreSessions::waits(int serial) const { return session_ && session_->serial == serial && !session_->all_arrived; }
+
+void StoreSessions::connect(int serial) {
+  if (!waits(serial)) return;
+  Session& session = *session_;
+  ClusterAgent& host = agent_.world.node(session.at);
+  auto& store = host.store.store_;
+  if (!agent_.net.reaches(agent_.id, session.at) || !host.listens() || !store)
+    return agent_.net.after(kConnectAgain, [this, serial] { connect(serial); });
+  session.link = agent_.net.open(agent_.id, session.at);
+  session.store = store->serial;
+  store->clients[session.link] = agent_.id;
+  send({{.op = Op::set,
+         .keys = {key_of(session.seat.group_rank)},
+         .values = {value_of(session.round, session.seat.world_size)}},
+        {.op = Op::add, .keys = {kArrived}, .number = session.seat.workers}});
 }
 
-void Cluster::connect_to_store(NodeId id, int serial) {
-  if (!has_session(id, serial)) return;
-  StoreSession& session = *node(id).store_session;
-  const Node& host = node(session.at);
-  if (!net_.reaches(id, session.at) || !listens(session.at) || !host.store)
-    return net_.after(kConnectAgain, [this, id, serial] { connect_to_store(id, serial); });
-  session.link = net_.open(id, session.at);
-  session.store = host.store->serial;
-  node(session.at).store->clients[session.link] = id;
-  send_to_store(id, {{.op = Op::set,
-                      .keys = {key_of(session.seat.group_rank)},
-                      .values = {value_of(session.round, session.seat.world_size)}},
-                     {.op = Op::add, .keys = {kArrived}, .number = session.seat.workers}});
+void StoreSessions::send(const std::vector<Request>& requests) {
+  StoreSessions& there = agent_.world.node(session_->at).store;
+  agent_.net.send(session_->link, session_->at, [&there, link = session_->link, store = session_->store, requests] {
+    there.carry_out(link, store, requests);
+  });
 }
 
-void Cluster::send_to_store(NodeId id, const std::vector<Request>& requests) {
-  const StoreSession& session = *node(id).store_session;
-  net_.send(session.link, session.at, [this, at = session.at, link = session.link, store = session.store, requests] {
-    for (const Request& request : requests) {
-      Node& host = node(at);
-      if (!listens(at) || !host.store || host.store->serial != store) return;  // the store's end closes the connection
-      for (Answer& answer : host.store->keys.on(static_cast<ClientId>(link), request)) {
-        const auto client = static_cast<Network::LinkId>(answer.to);
-        const NodeId to = host.store->clients.at(client);
-        net_.send(client, to, [this, to, client, reply = std::move(answer.reply)] {
-          if (node(to).store_session && node(to).store_session->link == client) on_store_reply(to, reply);
-        });
-      }
+void StoreSessions::carry_out(Network::LinkId link, int store, const std::vector<Request>& requests) {
+  for (const Request& request : requests) {
+    if (!agent_.listens() || !store_ || store_->serial != store) return;  // the store's end closes the connection
+    for (Answer& answer : store_->keys.on(static_cast<ClientId>(link), request)) {
+      const auto client = static_cast<Network::LinkId>(answer.to);
+      StoreSessions& to = agent_.world.node(store_->clients.at(client)).store;
+      agent_.net.send(client, to.agent_.id, [&to, client, reply = std::move(answer.reply)] {
+        if (to.session_ && to.session_->link == client) to.on_reply(reply);
+      });
     }
-  });
+  }
 }
 
-void Cluster::on_store_reply(NodeId id, const Reply& reply) {
-  StoreSession& session = *node(id).store_session;
-  const int world_size = session.seat.world_size;
+void StoreSessions::on_reply(const Reply& reply) {
+  const Seat& seat = session_->seat;
+  const std::string expected = value_of(session_->round, seat.world_size);
   if (const auto* arrived = std::get_if<Number>(&reply)) {
-    if (arrived->value > world_size)
-      throw std::logic_error("broken: no more workers come to a store than are in a round");
+    require(arrived->value <= seat.world_size, "no more workers come to a store than are in a round");
     std::vector<Request> requests;
-    if (arrived->value == world_size)  // the last to arrive
-      requests.push_back({.op = Op::set, .keys = {kAll}, .values = {value_of(session.round, world_size)}});
+    if (arrived->value == seat.world_size)  // the last to arrive
+      requests.push_back({.op = Op::set, .keys = {kAll}, .values = {expected}});
     requests.push_back({.op = Op::wait, .keys = {kAll}});
-    return send_to_store(id, requests);
+    return send(requests);
   }
   if (std::holds_alternative<Flag>(reply)) {
-    const int neighbour = (session.seat.group_rank + 1) % session.seat.group_world_size;
-    return send_to_store(id, {{.op = Op::multi_get, .keys = {kAll, key_of(neighbour)}}});
+    const int neighbour = (seat.group_rank + 1) % seat.group_world_size;
+    return send({{.op = Op::multi_get, .keys = {kAll, key_of(neighbour)}}});
   }
   for (const Value& value : std::get<Values>(reply).values)
-    if (*value != value_of(session.round, world_size))
-      throw std::logic_error("broken: workers see the keys of their own round, and one world size: node" +
-                             std::to_string(id) + " is in " + value_of(session.round, world_size) + " and sees \"" +
-                             *value + "\"");
-  session.all_arrived = true;
-  session.trains_since = net_.now();
-  train(id);
-}
-
-void Cluster::train(NodeId id) {
-  Node& self = node(id);
-  if (hanging_.contains(self.round)) return hang(id);
-  const auto failing = failing_.find(self.round);
-  for (const int rank : self.running) {
-    ExitStatus status;
-    if (failing != failing_.end() && failing->second == id && rank == 0)
-      status = net_.chance(0.5) ? ExitStatus{.signal = SIGKILL} : ExitStatus{.code = 1};
-    net_.after(30s + net_.milliseconds(60'000),
-               [this, id, round = self.round, rank, status] { end_worker(id, round, rank, status); });
-  }
+    if (*value != expected)
+      require(false, "workers see the keys of their own round, and one world size: node" + std::to_string(agent_.id) +
+                         " is in " + expected + " and sees \"" + *value + "\"");
+  session_->all_arrived = true;
+  session_->trains_since = agent_.now();
+  agent_.workers.train();
 }
 
 // Its workers fail instead of waiting forever; one of them fails first.
-void Cluster::store_lost(NodeId id, const std::string& why) {
-  close_store_session(id);
-  const Node& self = node(id);
-  if (self.running.empty()) return;
-  note(id, why);
-  end_worker(id, JobRound(self.round), *self.running.begin(), {.code = 1});
+void StoreSessions::lose(const std::string& why) {
+  close_session();
+  if (agent_.running.empty()) return;
+  agent_.note(why);
+  agent_.workers.end_one(JobRound(agent_.workers.round()), *agent_.running.begin(), {.code = 1});
 }
 
-// Called with the end of its last worker.
-void Cluster::close_store_session(NodeId id) {
-  const auto session = std::exchange(node(id).store_session, std::nullopt);
+void StoreSessions::close_session() {
+  const auto session = std::exchange(session_, std::nullopt);
   if (!session || session->link == 0) return;
-  net_.close(session->link);
-  net_.after(5ms, [this, at = session->at, link = session->link, store = session->store] {
-    auto& there = node(at).store;
-    if (there && there->serial == store && there->clients.erase(link)) there->keys.forget(static_cast<ClientId>(link));
+  agent_.net.close(session->link);
+  agent_.net.after(5ms, [&there = agent_.world.node(session->at).store, link = session->link, store = session->store] {
+    there.forget(link, store);
   });
 }
 
-// A client that waits there sees its connection close, if reachable.
-void Cluster::close_store(NodeId at, NodeId client) {
-  if (const auto& session = node(client).store_session;
-      session && session->at == at && session->link != 0 && !session->all_arrived)
-    store_lost(client, "the store is gone");
+void StoreSessions::forget(Network::LinkId client, int store) {
+  if (store_ && store_->serial == store && store_->clients.erase(client))
+    store_->keys.forget(static_cast<ClientId>(client));
 }
 
-// Some connections to stores break at the cut, the others on their next use or not at all.
-void Cluster::break_store_sessions() {
-  for (const auto& one : nodes_)
-    if (one->store_session && one->store_session->link != 0 && !one->store_session->all_arrived &&
-        !net_.reaches(one->id, one->store_session->at) && net_.chance(kBroken))
-      net_.after(net_.milliseconds(2'000), [this, id = one->id, serial = one->store_session->serial] {
-        if (has_session(id, serial) && !node(id).store_session->all_arrived)
-          store_lost(id, "its connection to the store broke");
-      });
+void StoreSessions::on_store_gone(NodeId at) {
+  if (session_ && session_->at == at && session_->link != 0 && !session_->all_arrived) lose("the store is gone");
+}
+
+void StoreSessions::on_cut() {
+  if (!session_ || session_->link == 0 || session_->all_arrived || agent_.net.reaches(agent_.id, session_->at) ||
+      !agent_.net.chance(kBroken))
+    return;
+  agent_.net.after(agent_.net.milliseconds(2'000), [this, serial = session_->serial] {
+    if (waits(serial)) lose("its connection to the store broke");
+  });
 }
 
 }  // namespace ddprun::test
