@@ -35,11 +35,11 @@ std::optional<TimePoint> EtcdElection::next_deadline() const {
   if (over_) return {};
   std::optional<TimePoint> out;
   const auto consider = [&](TimePoint when) { out = out ? std::min(*out, when) : when; };
-  if (!asked_ && (leads_ || !known_ || connected_to_ == 0)) consider(next_);
-  if (leads_ && known_ && to_store_ && !storing_) consider(store_at_);
+  if (!asked_ && (leads_ || !known_ || connection_.to == 0)) consider(next_);
+  if (leads_ && known_ && lead_.to_store && !lead_.storing) consider(lead_.store_at);
   if (leads_ || !known_ || asked_) return out;
   if (turn_at_) consider(*turn_at_);
-  if (vouch_at_ && vouches()) consider(*vouch_at_);
+  if (silence_.vouch_at && vouches()) consider(*silence_.vouch_at);
   return out;
 }
 
@@ -48,11 +48,11 @@ std::optional<TimePoint> EtcdElection::next_deadline() const {
 bool EtcdElection::take(const EtcdKeys& keys) {
   if (keys.revision < keys_.revision && ++older_ < kOlderAnswersMax) return false;
   older_ = 0;
-  if (keys.record_revision != keys_.record_revision) silent_since_.reset();
+  if (keys.record_revision != keys_.record_revision) silence_.since.reset();
   keys_ = keys;
   has_met_job_ |= keys_.holder.has_value();
   record_is_old_ = false;
-  if (is_ours() && !keys_.record) released_ = keys_.holder_revision;  // somebody has removed the record
+  if (is_ours() && !keys_.record) lead_.released = keys_.holder_revision;  // somebody has removed the record
   return true;
 }
 
@@ -63,8 +63,8 @@ std::vector<EtcdAction> EtcdElection::handle(const KeysRead& event, TimePoint no
   next_ = known_ ? now + timing_.read_every + random_part_of(timing_.read_every) : now;
   if (!known_) return decide(now);
   if (leads_) {
-    if (is_ours() && keys_.holder->term == term_) {
-      fence_ = keys_.holder_revision;  // a claim of which we did not know that it was won
+    if (is_ours() && keys_.holder->term == lead_.term) {
+      lead_.fence = keys_.holder_revision;  // a claim of which we did not know that it was won
       next_ = now;
       return decide(now);
     }
@@ -72,7 +72,7 @@ std::vector<EtcdAction> EtcdElection::handle(const KeysRead& event, TimePoint no
   }
   if (keys_.record && !keys_.record->over && keys_.record->mark != mark_) return over_ = true, Actions{WrongMark{}};
   if (is_ours()) return claim(keys_.record->term + 1, now);  // won late: nobody knows how long its lease has run
-  if (connected_to_ == 0) {
+  if (connection_.to == 0) {
     if (newest_.round > 0 && !keys_.record) return over_ = true, Actions{KeysAreGone{}};
     if (has_ended()) return over_ = true, Actions{LearnEnd{*keys_.record->over}};
   }
@@ -92,7 +92,7 @@ std::vector<EtcdAction> EtcdElection::handle(const HolderSeen& event, TimePoint 
   keys_.holder_revision = event.keys.holder_revision;
   has_met_job_ |= keys_.holder.has_value();
   if (leads_) {
-    if (keys_.holder_revision != fence_ && !asked_) next_ = now;  // the renewal finds out
+    if (keys_.holder_revision != lead_.fence && !asked_) next_ = now;  // the renewal finds out
     return decide(now);
   }
   if (is_ours() && asked_ != EtcdRequest::claim) {  // an earlier claim was carried out late
@@ -110,10 +110,10 @@ std::vector<EtcdAction> EtcdElection::handle(const ClaimAnswered& event, TimePoi
   next_ = now;
   if (!known_) return decide(now);
   if (!leads_) return lead(now);
-  fence_ = keys_.holder_revision;
-  contact_ = std::max(contact_, claimed_at_);
+  lead_.fence = keys_.holder_revision;
+  lead_.contact = std::max(lead_.contact, claimed_at_);
   next_ = now + timing_.renew_every;
-  store_at_ = now;
+  lead_.store_at = now;
   return decide(now);
 }
 
@@ -125,63 +125,63 @@ std::vector<EtcdAction> EtcdElection::handle(const RenewalAnswered& event, TimeP
     asked_ = EtcdRequest::read;
     return {ReadKeys{}};
   }
-  contact_ = std::max(contact_, event.sent_at);
+  lead_.contact = std::max(lead_.contact, event.sent_at);
   next_ = known_ ? now + timing_.renew_every : now;
   return decide(now);
 }
 
 std::vector<EtcdAction> EtcdElection::handle(const StoreAnswered& event, TimePoint now) {
-  if (!storing_ || event.fence != storing_fence_) return {};
-  const EtcdRecord record = *std::exchange(storing_, std::nullopt);
+  if (!lead_.storing || event.fence != lead_.storing_fence) return {};
+  const EtcdRecord record = *std::exchange(lead_.storing, std::nullopt);
   if (!event.stored) {
-    if (!to_store_) to_store_ = record;
-    store_at_ = now + timing_.retry_first;
+    if (!lead_.to_store) lead_.to_store = record;
+    lead_.store_at = now + timing_.retry_first;
     known_ = false;
     if (!asked_) next_ = now;
     return decide(now);
   }
   keys_.record = record;
   keys_.record_revision = event.record_revision;
-  stored_ = record.round.id();
-  if (newest_record_ && newest_record_->round.id() == stored_) round_waits_since_.reset();
-  store_at_ = std::max(store_at_, now + timing_.store_every);
-  if (to_store_ && to_store_->round.id() != stored_) store_at_ = now;
-  return Actions{RecordStored{stored_}} + decide(now);
+  lead_.stored = record.round.id();
+  if (lead_.newest_record && lead_.newest_record->round.id() == lead_.stored) lead_.round_waits_since.reset();
+  lead_.store_at = std::max(lead_.store_at, now + timing_.store_every);
+  if (lead_.to_store && lead_.to_store->round.id() != lead_.stored) lead_.store_at = now;
+  return Actions{RecordStored{lead_.stored}} + decide(now);
 }
 
 std::vector<EtcdAction> EtcdElection::handle(const RequestFailed& event, TimePoint now) {
   ++failures_;
   if (event.request == EtcdRequest::store) {
-    if (storing_ && !to_store_) to_store_ = std::move(storing_);
-    storing_.reset();
-    store_at_ = now + retry_pause();
+    if (lead_.storing && !lead_.to_store) lead_.to_store = std::move(lead_.storing);
+    lead_.storing.reset();
+    lead_.store_at = now + retry_pause();
     return decide(now);
   }
   asked_.reset();
-  silent_since_.reset();  // the round's nodes may not have reached etcd either
+  silence_.since.reset();  // the round's nodes may not have reached etcd either
   next_ = now + retry_pause();
   if (event.request != EtcdRequest::renewal) known_ = false;
   return decide(now);
 }
 
 std::vector<EtcdAction> EtcdElection::handle(const HolderConnected& event, TimePoint now) {
-  connected_to_ = last_ = going_to_ = event.coordinator;
-  followed_term_ = event.term;
-  gone_ = 0;
+  connection_.to = connection_.last = connection_.going_to = event.coordinator;
+  connection_.term = event.term;
+  connection_.gone = 0;
   turn_at_.reset();
-  silent_since_.reset();
-  vouch_at_.reset();
+  silence_.since.reset();
+  silence_.vouch_at.reset();
   record_is_old_ = true;
   if (leads_ && event.coordinator != self_) return stop_leading(now);  // the link has found it before us
   return decide(now);
 }
 
 std::vector<EtcdAction> EtcdElection::handle(const HolderDisconnected& event, TimePoint now) {
-  heard_at_ = std::max(heard_at_, event.heard_at);
+  connection_.heard_at = std::max(connection_.heard_at, event.heard_at);
   if (leads_) return {};  // an attempt before that, or to ourselves
-  const bool known_there = (last_ != 0 && last_ == going_to_) || is_of_this_host();
-  if (event.gone && known_there) gone_ = going_to_;
-  if (std::exchange(connected_to_, 0) != 0) next_ = now + timing_.read_every;
+  const bool known_there = (connection_.last != 0 && connection_.last == connection_.going_to) || is_of_this_host();
+  if (event.gone && known_there) connection_.gone = connection_.going_to;
+  if (std::exchange(connection_.to, 0) != 0) next_ = now + timing_.read_every;
   return decide(now);
 }
 
@@ -197,14 +197,14 @@ std::vector<EtcdAction> EtcdElection::handle(const RoundSeen& event, TimePoint) 
 
 std::vector<EtcdAction> EtcdElection::handle(const RecordChanged& event, TimePoint now) {
   if (!leads_) return {};
-  to_store_ = newest_record_ = EtcdRecord{term_, event.record, {}, event.over, mark_};
-  if (event.over || event.record.id() != stored_) store_at_ = now;
-  if (event.record.id() != stored_ && !round_waits_since_) round_waits_since_ = now;
+  lead_.to_store = lead_.newest_record = EtcdRecord{lead_.term, event.record, {}, event.over, mark_};
+  if (event.over || event.record.id() != lead_.stored) lead_.store_at = now;
+  if (event.record.id() != lead_.stored && !lead_.round_waits_since) lead_.round_waits_since = now;
   return decide(now);
 }
 
 std::vector<EtcdAction> EtcdElection::handle(const NodeGone& event, TimePoint now) {
-  if (silent_since_) dead_.insert(event.node);
+  if (silence_.since) silence_.dead.insert(event.node);
   return decide(now);
 }
 
@@ -225,12 +225,12 @@ std::vector<EtcdAction> EtcdElection::decide_as_coordinator(TimePoint now) {
   Actions out;
   if (!asked_ && now >= next_) {
     asked_ = EtcdRequest::renewal;
-    out.push_back(RenewLease{fence_});
+    out.push_back(RenewLease{lead_.fence});
   }
-  if (to_store_ && !storing_ && now >= store_at_) {
-    storing_ = std::exchange(to_store_, std::nullopt);
-    storing_fence_ = fence_;
-    out.push_back(StoreRecord{fence_, keys_.record_revision, *storing_});
+  if (lead_.to_store && !lead_.storing && now >= lead_.store_at) {
+    lead_.storing = std::exchange(lead_.to_store, std::nullopt);
+    lead_.storing_fence = lead_.fence;
+    out.push_back(StoreRecord{lead_.fence, keys_.record_revision, *lead_.storing});
   }
   return out;
 }
@@ -238,11 +238,12 @@ std::vector<EtcdAction> EtcdElection::decide_as_coordinator(TimePoint now) {
 std::vector<EtcdAction> EtcdElection::find_coordinator(TimePoint now) {
   if (!may_be_taken()) {
     turn_at_.reset();
-    silent_since_.reset();
-    vouch_at_.reset();
-    const bool replaced = connected_to_ != keys_.holder->node && keys_.holder->term > followed_term_;
-    if ((connected_to_ == 0 || replaced) && going_to_ != keys_.holder->node && !is_ours()) return follow(*keys_.holder);
-  } else if (connected_to_ != 0) {
+    silence_.since.reset();
+    silence_.vouch_at.reset();
+    const bool replaced = connection_.to != keys_.holder->node && keys_.holder->term > connection_.term;
+    if ((connection_.to == 0 || replaced) && connection_.going_to != keys_.holder->node && !is_ours())
+      return follow(*keys_.holder);
+  } else if (connection_.to != 0) {
     if (vouches()) return vouch_for_round(now);
   } else if (record_is_old_) {
     if (!turn_at_) turn_at_ = now + turn();
@@ -250,29 +251,29 @@ std::vector<EtcdAction> EtcdElection::find_coordinator(TimePoint now) {
       next_ = now;
       turn_at_.reset();
     }
-  } else if (is_of_others() && !silent_since_) {
+  } else if (is_of_others() && !silence_.since) {
     return look_for_round(now);
   } else if (!awaits_silence(now)) {
     if (!turn_at_) turn_at_ = now + turn_by_record();
     if (!asked_ && now >= *turn_at_) return claim((keys_.record ? keys_.record->term : 0) + 1, now);
   }
-  if (asked_ || connected_to_ != 0 || now < next_) return {};
+  if (asked_ || connection_.to != 0 || now < next_) return {};
   asked_ = EtcdRequest::read;
   return {ReadKeys{}};
 }
 
 std::vector<EtcdAction> EtcdElection::follow(const EtcdHolder& holder) {
-  if (holder.node != last_) last_ = 0;
-  going_to_ = holder.node;
-  connected_to_ = 0;
+  if (holder.node != connection_.last) connection_.last = 0;
+  connection_.going_to = holder.node;
+  connection_.to = 0;
   return {FollowHolder{holder.places}};
 }
 
 std::vector<EtcdAction> EtcdElection::look_for_round(TimePoint now) {
-  silent_since_ = now;
-  dead_.clear();
+  silence_.since = now;
+  silence_.dead.clear();
   turn_at_.reset();
-  last_ = going_to_ = 0;
+  connection_.last = connection_.going_to = 0;
   std::vector<RoundNode> nodes = keys_.record->round.nodes;
   std::stable_partition(nodes.begin(), nodes.end(),
                         [&](const RoundNode& node) { return node.id == keys_.record->round.coordinator; });
@@ -281,22 +282,22 @@ std::vector<EtcdAction> EtcdElection::look_for_round(TimePoint now) {
 
 // Its coordinator does not reach etcd, and newcomers may not reach it.
 bool EtcdElection::vouches() const {
-  return connected_to_ != 0 && !keys_.holder && group_rank_ >= 0 && group_rank_ < kVouching;
+  return connection_.to != 0 && !keys_.holder && group_rank_ >= 0 && group_rank_ < kVouching;
 }
 
 std::vector<EtcdAction> EtcdElection::vouch_for_round(TimePoint now) {
   const Duration every = timing_.silent_round / kVouchesInSilence;
-  if (!vouch_at_) {
-    vouch_at_ = now + every * (1 + group_rank_) / kVouching;
+  if (!silence_.vouch_at) {
+    silence_.vouch_at = now + every * (1 + group_rank_) / kVouching;
     record_is_old_ = true;
   }
-  if (asked_ || now < *vouch_at_) return {};
+  if (asked_ || now < *silence_.vouch_at) return {};
   if (record_is_old_) {
     asked_ = EtcdRequest::read;
     return {ReadKeys{}};
   }
   record_is_old_ = true;
-  vouch_at_ = now + every;
+  silence_.vouch_at = now + every;
   if (!is_member() || keys_.record->over || keys_.record->round.id() != newest_) return {};
   return {StoreRecord{0, keys_.record_revision, *keys_.record}};
 }
@@ -327,18 +328,18 @@ std::vector<EtcdAction> EtcdElection::claim(int term, TimePoint now) {
 
 std::vector<EtcdAction> EtcdElection::lead(TimePoint now) {
   leads_ = true;
-  fence_ = keys_.holder_revision;
-  term_ = keys_.holder->term;
-  contact_ = claimed_at_;
+  lead_.fence = keys_.holder_revision;
+  lead_.term = keys_.holder->term;
+  lead_.contact = claimed_at_;
   next_ = now + timing_.renew_every;
-  to_store_.reset();
-  storing_.reset();
-  store_at_ = now;
-  newest_record_.reset();
-  round_waits_since_.reset();
+  lead_.to_store.reset();
+  lead_.storing.reset();
+  lead_.store_at = now;
+  lead_.newest_record.reset();
+  lead_.round_waits_since.reset();
   const EtcdRecord& record = *keys_.record;
-  stored_ = record.round.id();
-  LeadJob out{{term_, record.round, workers_until(now), record.age}, record.term <= 1};
+  lead_.stored = record.round.id();
+  LeadJob out{{lead_.term, record.round, workers_until(now), record.age}, record.term <= 1};
   out.from.round_ran = is_member();
   if (was_released_ || out.from.record.nodes.empty()) out.from.record.coordinator = self_;  // nobody was lost
   return Actions{out} + decide(now);
@@ -349,50 +350,52 @@ std::vector<EtcdAction> EtcdElection::lead(TimePoint now) {
 // A round that was silent for long may have seen our claim only now.
 TimePoint EtcdElection::workers_until(TimePoint now) const {
   if (!is_member()) return now + kEtcdKeyLease;
-  if (replaces_ || connected_to_ != 0) return now + kEtcdWorkersLimit;
-  return std::max(now, heard_at_ + kEtcdWorkersLimit);
+  if (replaces_ || connection_.to != 0) return now + kEtcdWorkersLimit;
+  return std::max(now, connection_.heard_at + kEtcdWorkersLimit);
 }
 
 // The lease has expired, or somebody has removed the key, or all of etcd's data, or has brought back older data. Who
 // has led since has written a later term.
 std::vector<EtcdAction> EtcdElection::reclaim(TimePoint now) {
-  const bool others = keys_.holder && keys_.holder_revision != released_ && keys_.holder->term >= term_;
-  const bool of_the_past = !keys_.record || keys_.record->term < term_;
-  if (others || (of_the_past ? !newest_record_ : keys_.record->term > term_)) return stop_leading(now);
+  const bool others = keys_.holder && keys_.holder_revision != lead_.released && keys_.holder->term >= lead_.term;
+  const bool of_the_past = !keys_.record || keys_.record->term < lead_.term;
+  if (others || (of_the_past ? !lead_.newest_record : keys_.record->term > lead_.term)) return stop_leading(now);
   if (asked_) return {};
-  if (of_the_past) keys_.record = newest_record_;
-  return claim(term_, now);
+  if (of_the_past) keys_.record = lead_.newest_record;
+  return claim(lead_.term, now);
 }
 
 // The key, if we have it, may be taken at once.
 std::vector<EtcdAction> EtcdElection::stop_leading(TimePoint now) {
   leads_ = false;
-  to_store_.reset();
-  storing_.reset();
-  last_ = going_to_ = 0;
-  released_ = fence_;
+  lead_.to_store.reset();
+  lead_.storing.reset();
+  connection_.last = connection_.going_to = 0;
+  lead_.released = lead_.fence;
   known_ = false;
   if (!asked_) next_ = now + timing_.successor_first;
-  return {StopLeading{term_}, ReleaseKey{fence_, {.node = self_, .term = term_, .released = true}}};
+  return {StopLeading{lead_.term}, ReleaseKey{lead_.fence, {.node = self_, .term = lead_.term, .released = true}}};
 }
 
 LastAct EtcdElection::last_act() const {
-  LastAct out{fence_, {.node = self_, .term = term_, .released = true}};
-  if (newest_record_ && newest_record_->over) out.record = newest_record_;
+  LastAct out{lead_.fence, {.node = self_, .term = lead_.term, .released = true}};
+  if (lead_.newest_record && lead_.newest_record->over) out.record = lead_.newest_record;
   return out;
 }
 
 bool EtcdElection::is_ours() const {
-  return keys_.holder && keys_.holder->node == self_ && !keys_.holder->released && keys_.holder_revision != released_;
+  return keys_.holder && keys_.holder->node == self_ && !keys_.holder->released &&
+         keys_.holder_revision != lead_.released;
 }
 
 bool EtcdElection::may_be_taken() const {
-  return !keys_.holder || keys_.holder->released || keys_.holder->node == gone_ || keys_.holder_revision == released_;
+  return !keys_.holder || keys_.holder->released || keys_.holder->node == connection_.gone ||
+         keys_.holder_revision == lead_.released;
 }
 
 // Then a closed port there is surely its own.
 bool EtcdElection::is_of_this_host() const {
-  return keys_.holder && keys_.holder->node == going_to_ && !host_.empty() && keys_.holder->host == host_;
+  return keys_.holder && keys_.holder->node == connection_.going_to && !host_.empty() && keys_.holder->host == host_;
 }
 
 bool EtcdElection::is_member() const { return keys_.record && keys_.record->round.find(self_); }
@@ -403,14 +406,14 @@ bool EtcdElection::is_of_others() const {
 
 // The keys are read again and again, so this is no deadline.
 bool EtcdElection::awaits_silence(TimePoint now) const {
-  return is_of_others() && dead_.size() < keys_.record->round.nodes.size() &&
-         now < *silent_since_ + timing_.silent_round;
+  return is_of_others() && silence_.dead.size() < keys_.record->round.nodes.size() &&
+         now < *silence_.since + timing_.silent_round;
 }
 
 // Each failed request asks, so this is no deadline.
 bool EtcdElection::stands_still(TimePoint now) const {
-  return leads_ && round_waits_since_ && now - *round_waits_since_ >= timing_.stand_still &&
-         now - contact_ >= timing_.stand_still;
+  return leads_ && lead_.round_waits_since && now - *lead_.round_waits_since >= timing_.stand_still &&
+         now - lead_.contact >= timing_.stand_still;
 }
 
 Duration EtcdElection::turn() {

@@ -163,12 +163,12 @@ class EtcdElection {
 
   bool leads() const { return leads_; }
   // When the coordinator here has surely held the key; only while it leads.
-  TimePoint contact() const { return contact_; }
+  TimePoint contact() const { return lead_.contact; }
   LastAct last_act() const;  // only while it leads
   // etcd names a coordinator that cannot be reached: null: it does not.
-  const EtcdHolder* missed() const { return keys_.holder && connected_to_ == 0 ? &*keys_.holder : nullptr; }
+  const EtcdHolder* missed() const { return keys_.holder && connection_.to == 0 ? &*keys_.holder : nullptr; }
   // Waits for EtcdTiming::silent_round to be over.
-  bool waits_for_silence() const { return silent_since_ && connected_to_ == 0; }
+  bool waits_for_silence() const { return silence_.since && connection_.to == 0; }
 
  private:
   using Actions = std::vector<EtcdAction>;
@@ -227,28 +227,32 @@ class EtcdElection {
   bool replaces_ = false;             // the claim under way: a holder's key, which had not expired
   bool was_released_ = false;         // by its holder
   TimePoint claimed_at_ = {};
-  std::optional<TimePoint> turn_at_;  // when we claim
-  bool has_met_job_ = false;          // somebody coordinated it
-  bool over_ = false;                 // nothing is to be done any more
-  // The connection to the coordinator.
-  NodeId connected_to_ = 0, last_ = 0, going_to_ = 0;  // last_: that we were connected to; 0: we look for another one
-  NodeId gone_ = 0;                                    // its process is dead
-  int followed_term_ = 0;
-  TimePoint heard_at_ = {};
-  std::optional<TimePoint> silent_since_;  // a round that may run
-  std::set<NodeId> dead_;                  // of its nodes
-  std::optional<TimePoint> vouch_at_;      // for the round that we are in
-  RecordId newest_;                        // that this node has seen; round 0: none
+  std::optional<TimePoint> turn_at_;        // when we claim
+  bool has_met_job_ = false;                // somebody coordinated it
+  bool over_ = false;                       // nothing is to be done any more
+  struct Connection {                       // to the coordinator
+    NodeId to = 0, last = 0, going_to = 0;  // last: that we were connected to; 0: we look for another one
+    NodeId gone = 0;                        // its process is dead
+    int term = 0;                           // of the coordinator that we followed last
+    TimePoint heard_at = {};
+  } connection_;
+  struct Silence {  // of a round that may run
+    std::optional<TimePoint> since = {};
+    std::set<NodeId> dead = {};              // of its nodes
+    std::optional<TimePoint> vouch_at = {};  // for the round that we are in
+  } silence_;
+  RecordId newest_;  // that this node has seen; round 0: none
   int group_rank_ = -1;
-  // As coordinator.
   bool leads_ = false;
-  std::int64_t fence_ = 0, released_ = 0, storing_fence_ = 0;  // revisions of the coordinator's key
-  int term_ = 0;
-  TimePoint contact_ = {};
-  std::optional<EtcdRecord> newest_record_, to_store_, storing_;
-  std::optional<TimePoint> round_waits_since_;  // for its record
-  TimePoint store_at_ = {};
-  RecordId stored_;
+  struct Lead {                                               // as coordinator
+    std::int64_t fence = 0, released = 0, storing_fence = 0;  // revisions of the coordinator's key
+    int term = 0;
+    TimePoint contact = {};
+    std::optional<EtcdRecord> newest_record = {}, to_store = {}, storing = {};
+    std::optional<TimePoint> round_waits_since = {};  // for its record
+    TimePoint store_at = {};
+    RecordId stored = {};
+  } lead_;
 };
 
 }  // namespace ddprun::rendezvous
