@@ -256,11 +256,7 @@ void ClusterAgent::on_welcome(NodeId at, const Welcome& message) {
     if (!is_present()) return;
     disconnected_since_.reset();
     known_ = its_attempt;
-    if (const auto round = supervisor.round_with_workers())
-      from_loop(NodeBack{id, *round, offer});
-    else
-      from_loop(NodeReady{id, offer});
-    send_signal();
+    report_back();
   });
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "rendezvous/base/overloaded.h"
 #include "tests/simulation/cluster_agent.h"
 
 namespace ddprun::test {
@@ -86,45 +85,14 @@ void ClusterCoordinator::tell_spent(const Message& message) {
   coordinator.on(NodeSpent{ready ? ready->node : failed->failure.node, newest.round, spent}, agent_.now());
 }
 
-void ClusterCoordinator::execute(const Order& order) {
-  std::visit(overloaded{
-                 [&](const FormRound& o) { form(o.round); },
-                 [&](const StartRound& o) {
-                   world_.transcript.note(named(newest) + " starts");
-                   to_round(o);
-                   record->previous_electorates.clear();
-                   send_record_to_spares();
-                 },
-                 [&](const EndRound& o) {
-                   world_.transcript.note(named(newest) + " ends: " + o.reason);
-                   to_round(o);
-                 },
-                 [&](const EndJob& o) { end_job(o); },
-                 [&](const AllNotified& o) { to_all(o); },
-                 [&](const Recall& o) {
-                   to_node(o.node, EndRound{o.round, false, o.reason});
-                 },
-                 [&](const Dismiss& o) {
-                   world_.node(o.node).note("is dismissed: " + o.outcome.reason);
-                   to_node(o.node, EndJob{o.outcome, o.for_all});
-                 },
-                 [&](const Exclude& o) {
-                   world_.node(o.node).note("is excluded: " + o.why);
-                   to_node(o.node, Excluded{o.why, o.lasts});
-                 },
-                 [&](const AskStandings& o) { to_round(o); },
-                 [&](const BlameWorker& o) { to_node(o.node, o); },
-                 [&](const JobReply& o) { note_act(o); },
-                 [&](const KeepRange& o) { to_all(o); },
-                 [&](const ReportPace& o) { to_node(o.node, o); },
-                 [&](const HandOver& o) { hand_over(o); },
-                 [](const auto&) {},
-             },
-             order);
+void ClusterCoordinator::start_round(const StartRound& order) {
+  world_.transcript.note(named(newest) + " starts");
+  to_round(order);
+  record->previous_electorates.clear();
+  send_record_to_spares();
 }
 
 void ClusterCoordinator::end_job(const EndJob& order) {
-  world_.transcript.note("the job ends: " + order.outcome.reason);
   const bool first = world_.checks.on_end(order.outcome);
   decided_end_ |= first;
   if (first && record)
@@ -144,6 +112,8 @@ void ClusterCoordinator::hand_over(const HandOver& order) {
   agent_.port.stop_leading({coordinator.term(), {}}, {});
 }
 
+void ClusterCoordinator::note_left_out(NodeId id, const std::string& how) { world_.node(id).note(how); }
+
 void ClusterCoordinator::note_act(const JobReply& reply) {
   const Act& act = world_.acts.at(static_cast<std::size_t>(reply.serial));
   const auto& done = std::get<ActResult>(reply.answer);
@@ -162,8 +132,7 @@ void ClusterCoordinator::form(const Round& decided) {
   round.master_host = store_host(round.nodes.front().id, job);
   const JobRound key{job, round.id()};
   newest = round.id();
-  world_.transcript.note(named(round.id()) + " forms of " + std::to_string(round.nodes.size()) + " nodes, at node" +
-                         std::to_string(agent_.id));
+  note_forming(round);
   world_.checks.on_round(*this, round);
   const auto draw_node = [&] { return round.nodes[world_.net.draw() % round.nodes.size()].id; };
   if (world_.net.chance(world_.options.failure)) world_.failing[key] = draw_node();

@@ -26,11 +26,12 @@ class ClusterCoordinator : public SimulatedCoordinator {
   bool leads() const override;
   std::vector<Order> decide(const Message& message) override;
   void tell_spent(const Message& message);
-  void execute(const Order& order) override;
-  void end_job(const EndJob& order);
-  void hand_over(const HandOver& order);
-  void note_act(const JobReply& reply);
-  void form(const Round& decided);
+  void form(const Round& decided) override;
+  void start_round(const StartRound& order) override;
+  void end_job(const EndJob& order) override;
+  void hand_over(const HandOver& order) override;
+  void note_act(const JobReply& reply) override;
+  void note_left_out(NodeId id, const std::string& how) override;
   void send_record_to_standbys();
   void send_record_to_spares();
   void on_quorum_lost() override;

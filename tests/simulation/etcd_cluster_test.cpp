@@ -162,14 +162,14 @@ TEST_CASE("a thousand nodes ask etcd little, at rest and when their coordinator 
   EtcdCluster cluster({.agents = kNodes, .nodes_min = kNodes - 1, .nodes_max = kNodes, .failure = 0, .clock_error = 1});
   cluster.run(30s);
   REQUIRE(cluster.rounds() == 1);
-  const int before = cluster.etcd().requests();
+  const int before = cluster.etcd.requests();
   cluster.run(90s);
-  const int at_rest = cluster.etcd().requests() - before, records = cluster.etcd().records_read();
+  const int at_rest = cluster.etcd.requests() - before, records = cluster.etcd.records_read();
   cluster.kill_coordinator();
   cluster.run(200s);  // some workers are given their time to end
   CHECK(cluster.rounds() == 2);
-  const int in_failover = cluster.etcd().requests() - before - at_rest;
-  const int records_in_failover = cluster.etcd().records_read() - records;
+  const int in_failover = cluster.etcd.requests() - before - at_rest;
+  const int records_in_failover = cluster.etcd.records_read() - records;
   INFO("at rest " << at_rest << ", in the failover " << in_failover << ", the record " << records_in_failover);
   CHECK(at_rest <= 3 * kNodes);
   CHECK(in_failover <= 3 * kNodes);

@@ -25,7 +25,7 @@ void SimulatedCoordinator::begin(const std::vector<RoundNode>& members) {
   for (const RoundNode& member : members)
     if (member.id != host_.id) probe(member.id);
   check_leases();
-  schedule_tick();
+  if (leads()) schedule_tick();
 }
 
 bool SimulatedCoordinator::holds(NodeId id, Network::LinkId link) const {
@@ -92,6 +92,47 @@ void SimulatedCoordinator::coordinate(const Message& message) {
   if (!leads()) return;
   schedule_tick();
   on_decided();
+}
+
+void SimulatedCoordinator::execute(const Order& order) {
+  std::visit(overloaded{
+                 [&](const FormRound& o) { form(o.round); },
+                 [&](const StartRound& o) { start_round(o); },
+                 [&](const EndRound& o) {
+                   host_.transcript.note(named(newest) + " ends: " + o.reason);
+                   on_round_end();
+                   to_round(o);
+                 },
+                 [&](const EndJob& o) {
+                   host_.transcript.note("the job ends: " + o.outcome.reason);
+                   end_job(o);
+                 },
+                 [&](const AllNotified& o) { to_all(o); },
+                 [&](const Recall& o) {
+                   to_node(o.node, EndRound{o.round, false, o.reason});
+                 },
+                 [&](const Dismiss& o) {
+                   note_left_out(o.node, "is dismissed: " + o.outcome.reason);
+                   to_node(o.node, EndJob{o.outcome, o.for_all});
+                 },
+                 [&](const Exclude& o) {
+                   note_left_out(o.node, "is excluded: " + o.why);
+                   to_node(o.node, Excluded{o.why, o.lasts});
+                 },
+                 [&](const AskStandings& o) { to_round(o); },
+                 [&](const BlameWorker& o) { to_node(o.node, o); },
+                 [&](const JobReply& o) { note_act(o); },
+                 [&](const KeepRange& o) { to_all(o); },
+                 [&](const ReportPace& o) { to_node(o.node, o); },
+                 [&](const HandOver& o) { hand_over(o); },
+                 [](const auto&) {},
+             },
+             order);
+}
+
+void SimulatedCoordinator::note_forming(const Round& round) {
+  host_.transcript.note(named(round.id()) + " forms of " + std::to_string(round.nodes.size()) + " nodes, at node" +
+                        std::to_string(host_.id));
 }
 
 void SimulatedCoordinator::schedule_tick() {

@@ -41,7 +41,13 @@ class SimulatedCoordinator : public std::enable_shared_from_this<SimulatedCoordi
 
  protected:
   virtual bool leads() const = 0;
-  virtual void execute(const Order& order) = 0;
+  virtual void form(const Round& round) = 0;
+  virtual void start_round(const StartRound& order) = 0;
+  virtual void on_round_end() {}
+  virtual void end_job(const EndJob& order) = 0;
+  virtual void hand_over(const HandOver& order) = 0;
+  virtual void note_act(const JobReply&) {}
+  virtual void note_left_out(NodeId, const std::string&) {}
   virtual std::vector<Order> decide(const Message& message) { return coordinator.on(message, host_.now()); }
   virtual void on_decided() {}
   virtual void on_quorum_lost() = 0;
@@ -50,6 +56,7 @@ class SimulatedCoordinator : public std::enable_shared_from_this<SimulatedCoordi
   // Its workers and its agent are dead, and another process says so.
   virtual bool refuses(NodeId id) const = 0;
   virtual void send(NodeId id, Network::LinkId link, const ToAgent& message) = 0;
+  void note_forming(const Round& round);
   void to_node(NodeId id, const ToAgent& message);
   void to_all(const ToAgent& message);
   void to_round(const ToAgent& message);
@@ -57,6 +64,7 @@ class SimulatedCoordinator : public std::enable_shared_from_this<SimulatedCoordi
   SimulatedNode& host_;
 
  private:
+  void execute(const Order& order);
   void probe(NodeId id);
   void check_leases();
   void schedule_tick();

@@ -114,6 +114,14 @@ void SimulatedNode::execute(const agent::Action& action) {
              action);
 }
 
+void SimulatedNode::report_back() {
+  if (const auto round = supervisor.round_with_workers())
+    from_loop(NodeBack{id, *round, offer});
+  else
+    from_loop(NodeReady{id, offer});
+  send_signal();
+}
+
 void SimulatedNode::on_job_end(const EndJob& message) {
   if (message.for_all) {
     to_coordinator(NodeNotified{id});

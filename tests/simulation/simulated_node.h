@@ -40,13 +40,13 @@ class Transcript {
 
 class SimulatedNode {
  public:
-  SimulatedNode(NodeId own, Network& its_net, Transcript& transcript)
-      : id(own), net(its_net), transcript_(transcript) {}
+  SimulatedNode(NodeId own, Network& its_net, Transcript& its_transcript)
+      : id(own), net(its_net), transcript(its_transcript) {}
   virtual ~SimulatedNode() = default;
 
   bool is_present() const { return alive && !finished; }
   bool listens() const { return alive && !exited; }
-  void note(const std::string& line) { transcript_.note("node" + std::to_string(id) + ": " + line); }
+  void note(const std::string& line) { transcript.note("node" + std::to_string(id) + ": " + line); }
 
   virtual TimePoint now() const { return net.now(); }  // by its clock
   virtual void after(Duration delay, const std::function<void()>& what) { net.after(delay, what); }
@@ -59,6 +59,7 @@ class SimulatedNode {
 
   const NodeId id;
   Network& net;
+  Transcript& transcript;
   agent::Supervisor supervisor{{}};
   NodeOffer offer;
   std::set<int> running;                 // local ranks
@@ -89,6 +90,8 @@ class SimulatedNode {
   virtual void on_stuck(int) {}
   Network::LinkId forget_link();
 
+  // To the coordinator that it has come to: which workers it has, and whether it is asked to end.
+  void report_back();
   virtual void send_signal() = 0;
   virtual void start(const Seat& seat) = 0;
   virtual void signal_workers(int signal) = 0;
@@ -117,7 +120,6 @@ class SimulatedNode {
   void execute(const agent::Action& action);
   void finish(const Outcome& outcome);
 
-  Transcript& transcript_;
   std::deque<agent::Event> events_;  // queued while an action is carried out
   bool handling_ = false;
 };
