@@ -4,15 +4,20 @@
 // rendezvous/coordination/server/coordinator_server.cpp.
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <random>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "rendezvous/coordination/coordinator.h"
+#include "tests/simulation/cluster_checks.h"
+#include "tests/simulation/network.h"
+#include "tests/simulation/simulated_node.h"
 
 namespace ddprun::test {
-
-using namespace rendezvous;
 
 // Bugs that a test can inject.
 enum class Bug {
@@ -64,27 +69,58 @@ struct ClusterOptions {
   Bug bug = Bug::none;
 };
 
-class ClusterFaults;
-struct ClusterWorld;
-
+// A place (slot) is a host on which nodes are started one after another; one is alive.
 class Cluster {
  public:
-  explicit Cluster(const ClusterOptions& options);
+  explicit Cluster(const ClusterOptions& its_options);
   ~Cluster();
   // Runs until no event is left. Throws std::logic_error naming the violated invariant.
   void run();
-
-  int hangs_found() const;
-  int rounds_from_snapshots() const;
-  int acts_done() const;
-  const RestartCounts& charged() const;
+  int rounds_from_snapshots() const { return checks.rounds_from_snapshots(); }
+  const RestartCounts& charged() const { return checks.charged(); }
   // Of nodes told by the coordinator that decided the job's end, neither killed nor asked to leave.
-  const std::vector<Outcome>& outcomes() const;
-  const std::string& transcript() const;  // a line per event
+  const std::vector<Outcome>& outcomes() const { return checks.outcomes(); }
+  const std::string& transcript() const { return notes.text(); }
+
+  // For its parts.
+  ClusterAgent& node(NodeId id) { return *nodes[id - 1]; }
+  std::vector<NodeId> live_nodes();
+  std::optional<NodeId> leader();
+  std::optional<NodeId> first_seated(NodeId except = 0);  // among the present ones
+  std::size_t count_places() const { return std::min(slots.size(), static_cast<std::size_t>(options.places)); }
+  // A place's port belongs to its slot: the node that took it after a dead one answers.
+  NodeId who_answers(NodeId at);
+  bool answers(NodeId at);
+
+  ClusterAgent& add_node(Duration when, std::size_t slot);
+  void restart_slot(std::size_t slot);
+  bool all_slots_alive();
+
+  const ClusterOptions options;
+  Network net;
+  Transcript notes{net};
+  ClusterChecks checks;
+  std::vector<std::unique_ptr<ClusterAgent>> nodes;  // node 1 first
+  std::set<NodeId> seated;                           // some may have left
+  std::vector<NodeId> slots;                         // the last node started there
+  int jobs = 0, starts = 0;                          // starts: restarts of nodes
+  std::mt19937_64 measured;                          // for what agents tell of their rounds: it changes nothing else
+  std::map<JobRound, NodeId> failing;                // the node whose worker will fail
+  std::map<JobRound, NodeId> hanging;                // the node whose first worker hangs: no worker gets on
+  int hangs_found = 0, acts_done = 0;
+  std::vector<Act> acts;  // by their serial
 
  private:
-  std::unique_ptr<ClusterWorld> world_;
-  std::unique_ptr<ClusterFaults> faults_;
+  void schedule_faults();
+  void at_some_time(int times, const std::function<void()>& what);
+  // To any node; the first ones hit the coordinator's.
+  void schedule_fault(int times, const std::function<void(ClusterAgent&)>& fault);
+  void cut(const ClusterAgent& agent);
+  void stand(ClusterAgent& agent);
+  void join();
+  void act();
+  ClusterAgent& any_of(const std::vector<NodeId>& nodes);
+  int sides_ = 0;
 };
 
 }  // namespace ddprun::test

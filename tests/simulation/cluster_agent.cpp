@@ -1,15 +1,10 @@
 #include "tests/simulation/cluster_agent.h"
 
-#include <algorithm>
-#include <csignal>
-#include <utility>
-
 #include "rendezvous/base/overloaded.h"
+#include "tests/support/test.h"
 
 namespace ddprun::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 constexpr Duration kTryLimit = 5s, kSearchLimit = 30s, kSearchLimitUnseated = 600s, kNewJobLimit = 5s;
 constexpr int kSlowNameMs = 8'000;
@@ -17,15 +12,15 @@ constexpr std::size_t kPlacesKept = 8;
 
 }  // namespace
 
-ClusterAgent::ClusterAgent(NodeId own, std::size_t its_slot, ClusterWorld& its_world)
-    : SimulatedNode(own, its_world.net, its_world.transcript),
-      world(its_world),
+ClusterAgent::ClusterAgent(NodeId own, std::size_t its_slot, Cluster& its_cluster)
+    : SimulatedNode(own, its_cluster.net, its_cluster.notes),
+      cluster(its_cluster),
       slot(its_slot),
       election(*this),
       port(*this),
       workers(*this),
       store(*this),
-      first_place(static_cast<std::size_t>(world.options.places)) {}
+      first_place(static_cast<std::size_t>(cluster.options.places)) {}
 
 void ClusterAgent::listen_at_place() {
   if (!is_present()) return;
@@ -40,13 +35,13 @@ void ClusterAgent::lead_if_first() {
 }
 
 void ClusterAgent::be_killed() {
-  host_down = world.options.silent > 0 && net.chance(world.options.silent);
+  host_down = cluster.options.silent > 0 && net.chance(cluster.options.silent);
   note(host_down ? "its host is gone" : "its agent is killed");
   alive = false;
   net.after(20ms, [this] { workers.be_killed(); });  // done by its keeper
   vanish();
-  world.checks.on_disturbance();
-  world.restart_slot(slot);
+  cluster.checks.on_disturbance();
+  cluster.restart_slot(slot);
 }
 
 // Its links close if the other end is reachable; soon its port refuses connections.
@@ -57,11 +52,11 @@ void ClusterAgent::vanish() {
 
 void ClusterAgent::close_links() {
   std::vector<NodeId> others;
-  for (const auto& one : world.nodes)
+  for (const auto& one : cluster.nodes)
     if (one->id != id && one->alive && net.reaches(id, one->id)) others.push_back(one->id);
   net.after(5ms, [this, others = std::move(others)] {
     for (const NodeId other : others)
-      if (world.node(other).listens()) world.node(other).on_link_closed(id);
+      if (cluster.node(other).listens()) cluster.node(other).on_link_closed(id);
   });
 }
 
@@ -81,14 +76,14 @@ void ClusterAgent::be_asked_to_leave() {
 void ClusterAgent::be_signalled(int number) {
   signal = number;
   dispatch(agent::Signalled{number});
-  world.checks.on_disturbance();
+  cluster.checks.on_disturbance();
 }
 
 void ClusterAgent::stand(Duration lasts) {
   stands_since_ = net.now();
   stands_until_ = net.now() + lasts;
   note("its loop stands");
-  world.checks.on_disturbance(1);
+  cluster.checks.on_disturbance(1);
   net.after(lasts, [this] { go_on(); });
 }
 
@@ -99,7 +94,7 @@ void ClusterAgent::go_on() {
     to_do_.pop_front();
     next();
   }
-  world.checks.on_disturbance(-1);
+  cluster.checks.on_disturbance(-1);
 }
 
 void ClusterAgent::on_loop(const std::function<void()>& what) {
@@ -128,7 +123,7 @@ void ClusterAgent::rejoin_as_new_node() {
   finished = exited = true;
   vanish();
   if (signal != 0) return;
-  ClusterAgent& next = world.add_node({}, slot);
+  ClusterAgent& next = cluster.add_node({}, slot);
   next.instead_of = id;
   next.rejoined_ = next.seated_ = true;
   next.in_last_round = std::exchange(in_last_round, false);  // it is the same agent
@@ -146,8 +141,8 @@ bool ClusterAgent::stays_for(Duration least) const {
 std::vector<NodeId> ClusterAgent::places() const {
   std::vector<NodeId> out;
   if (coordinator) out.push_back(*coordinator);
-  for (std::size_t i = 0; i < world.count_places(); ++i) out.push_back(world.slots[i]);
-  if (const auto second = world.first_seated(id); second && !world.options.returns)
+  for (std::size_t i = 0; i < cluster.count_places(); ++i) out.push_back(cluster.slots[i]);
+  if (const auto second = cluster.first_seated(id); second && !cluster.options.returns)
     out.push_back(*second);  // another endpoint
   for (std::size_t i = 0; kept_ && i < std::min(kPlacesKept, kept_->nodes.size()); ++i)
     out.push_back(kept_->nodes[i].id);
@@ -159,12 +154,12 @@ void ClusterAgent::connect() {
   const auto all = places();
   const std::size_t index = static_cast<std::size_t>(turn) % all.size(), first = coordinator ? 1 : 0;
   const NodeId at = all[index];
-  const bool by_place = index >= first && index < first + world.count_places();
+  const bool by_place = index >= first && index < first + cluster.count_places();
   const int its_attempt = ++attempt;
   Duration look_up{};
-  if (by_place && world.options.slow_names > 0 && net.chance(world.options.slow_names))
+  if (by_place && cluster.options.slow_names > 0 && net.chance(cluster.options.slow_names))
     look_up = net.milliseconds(kSlowNameMs);
-  if (!net.reaches(id, at) || world.node(at).host_down)
+  if (!net.reaches(id, at) || cluster.node(at).host_down)
     return net.after(look_up + kTryLimit, [this, its_attempt] {
       if (attempt == its_attempt) try_again(kPause, false);
     });
@@ -174,11 +169,11 @@ void ClusterAgent::connect() {
 void ClusterAgent::reach(NodeId at, int its_attempt, bool by_place) {
   if (!is_present() || attempt != its_attempt) return;
   if (is_stuck()) return try_again(kPause, false);
-  const NodeId wanted = std::exchange(at, world.who_answers(at));
-  if (!world.answers(at) || (by_place && !world.node(at).at_place)) return try_again(kPause, coordinator == wanted);
+  const NodeId wanted = std::exchange(at, cluster.who_answers(at));
+  if (!cluster.answers(at) || (by_place && !cluster.node(at).at_place)) return try_again(kPause, coordinator == wanted);
   link = net.open(id, at);
   on_hello_sent();
-  net.send(link, at, [this, at, link = link, record = newest] { world.node(at).port.on_hello(*this, link, record); });
+  net.send(link, at, [this, at, link = link, record = newest] { cluster.node(at).port.on_hello(*this, link, record); });
   net.after(kTryLimit, [this, its_attempt] {
     if (attempt == its_attempt && !welcome) try_again(kPause, false);
   });
@@ -189,7 +184,7 @@ void ClusterAgent::disconnect() {
   const NodeId other = net.other_end(before, id);
   net.close(before);
   const auto holder = [this, other, before]() -> std::shared_ptr<ClusterCoordinator> {
-    const auto& leadership = world.node(other).port.leadership;
+    const auto& leadership = cluster.node(other).port.leadership;
     return leadership && leadership->holds(id, before) ? leadership : nullptr;
   };
   if (other == 0 || !holder() || !net.reaches(id, other)) return;
@@ -239,7 +234,7 @@ void ClusterAgent::on_welcome(NodeId at, const Welcome& message) {
   first_place.connected();
   heard_at = net.now();
   answered_ = 0;
-  spoken_ = !contact_ || world.options.bug == Bug::unspoken;
+  spoken_ = !contact_ || cluster.options.bug == Bug::unspoken;
   unspoken_contact_ = TimePoint::min();
   on_contact(0, message.quorum_age);
   election.on(CoordinatorConnected{message.term});
@@ -274,7 +269,7 @@ void ClusterAgent::on_stuck(int its_attempt) {
 
 void ClusterAgent::on_lease_over() {
   note("no contact to a quorum for the lease");
-  if (world.options.bug != Bug::no_lease) isolate();
+  if (cluster.options.bug != Bug::no_lease) isolate();
   if (link) try_again(kPause, false);
 }
 
@@ -283,7 +278,7 @@ void ClusterAgent::isolate() {
   contact_.reset();
   spoken_ = true;
   isolated_ = attempt - (welcome ? 0 : 1);  // not the one that is being made
-  const bool kills = stands() && world.options.bug != Bug::standing;
+  const bool kills = stands() && cluster.options.bug != Bug::standing;
   workers.fences += kills ? 1 : 0;
   on_loop([this, kills] { workers.fences -= kills ? 1 : 0; });
   dispatch(agent::Isolated{});
@@ -302,12 +297,12 @@ void ClusterAgent::to_coordinator(const FromAgent& message) {
     watch_lease();
   }
   net.send(link, *coordinator, [this, at = *coordinator, message] {
-    if (world.node(at).listens()) world.node(at).port.on_message(id, message);
+    if (cluster.node(at).listens()) cluster.node(at).port.on_message(id, message);
   });
 }
 
 void ClusterAgent::from_loop(const FromAgent& message) {
-  if (std::holds_alternative<NodeConfirmed>(message)) world.checks.on_confirmed(id, {job, newest});
+  if (std::holds_alternative<NodeConfirmed>(message)) cluster.checks.on_confirmed(id, {job, newest});
   if (known_ == attempt) to_coordinator(message);
 }
 
@@ -322,7 +317,7 @@ void ClusterAgent::on_message(const ToAgent& message) {
   heard_at = net.now();
   const auto order = [&](const agent::Event& event) {
     on_loop([this, event, from = attempt] {
-      if (from > isolated_ || world.options.bug == Bug::old_orders) dispatch(event);
+      if (from > isolated_ || cluster.options.bug == Bug::old_orders) dispatch(event);
     });
   };
   std::visit(overloaded{
@@ -366,19 +361,19 @@ void ClusterAgent::take_seat(const TakeSeat& message) {
   offer.workers = seat.workers;
   if (seat.group_rank == 0) store.open_store();
   seated_ = true;
-  world.seated.insert(id);
+  cluster.seated.insert(id);
 }
 
-bool ClusterAgent::may_leave() const { return SimulatedNode::may_leave() || world.options.bug == Bug::silent_end; }
+bool ClusterAgent::may_leave() const { return SimulatedNode::may_leave() || cluster.options.bug == Bug::silent_end; }
 
 void ClusterAgent::give_up_at_the_end() {
   if (election.value().is_alone()) leave_deadline_ = net.now();
 }
 
 void ClusterAgent::leave() {
-  world.checks.on_leave(*this);
+  cluster.checks.on_leave(*this);
   const Verdict verdict = finished_with->verdict;
-  if (verdict == Verdict::out_of_reach || verdict == Verdict::too_few_left) world.restart_slot(slot);
+  if (verdict == Verdict::out_of_reach || verdict == Verdict::too_few_left) cluster.restart_slot(slot);
 }
 
 }  // namespace ddprun::test

@@ -6,12 +6,11 @@
 #include <vector>
 
 #include "rendezvous/coordination/election/first_place.h"
+#include "tests/simulation/cluster.h"
+#include "tests/simulation/cluster_coordinator.h"
 #include "tests/simulation/cluster_election.h"
-#include "tests/simulation/cluster_port.h"
 #include "tests/simulation/cluster_workers.h"
-#include "tests/simulation/cluster_world.h"
 #include "tests/simulation/simulated_node.h"
-#include "tests/simulation/store_sessions.h"
 
 namespace ddprun::test {
 
@@ -19,7 +18,7 @@ constexpr Duration kPause = std::chrono::milliseconds(200);  // before it connec
 
 class ClusterAgent : public SimulatedNode {
  public:
-  ClusterAgent(NodeId own, std::size_t its_slot, ClusterWorld& its_world);
+  ClusterAgent(NodeId own, std::size_t its_slot, Cluster& its_cluster);
 
   void listen_at_place();
   // What happens to it.
@@ -53,7 +52,7 @@ class ClusterAgent : public SimulatedNode {
   // By the connection of which the loop knows.
   void from_loop(const FromAgent& message) override;
 
-  ClusterWorld& world;
+  Cluster& cluster;
   const std::size_t slot;
   ClusterElection election;
   ClusterPort port;
@@ -85,7 +84,7 @@ class ClusterAgent : public SimulatedNode {
   void signal_workers(int number) override { workers.signal(number); }
   void sweep(int round) override { workers.sweep(round); }
   void disconnect() override;
-  void on_finish(const Outcome& outcome) override { world.checks.on_finish(*this, outcome); }
+  void on_finish(const Outcome& outcome) override { cluster.checks.on_finish(*this, outcome); }
   bool may_leave() const override;
   void leave() override;
   bool may_exit() const override { return !port.leadership || port.leadership->all_left(); }

@@ -1,14 +1,10 @@
 #include "tests/simulation/cluster_checks.h"
 
-#include <algorithm>
-#include <string>
-
 #include "tests/simulation/cluster_agent.h"
+#include "tests/support/test.h"
 
 namespace ddprun::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 constexpr Duration kSettled = 15s, kHealthy = 90s;
 
@@ -16,16 +12,16 @@ bool lacks_nodes(Verdict verdict) { return verdict == Verdict::too_few_nodes || 
 
 }  // namespace
 
-ClusterChecks::ClusterChecks(ClusterWorld& world)
-    : world_(world), sizes_{{world.options.nodes_min, world.options.nodes_max}} {}
+ClusterChecks::ClusterChecks(Cluster& cluster)
+    : cluster_(cluster), sizes_{{cluster.options.nodes_min, cluster.options.nodes_max}} {}
 
 void ClusterChecks::on_disturbance(int cuts) {
   cuts_ += cuts;
   calm_since_.reset();
   all_alive_since_.reset();
   if (cuts_ > 0) return;
-  if (world_.all_slots_alive()) all_alive_since_ = world_.net.now();
-  calm_since_ = world_.net.now();
+  if (cluster_.all_slots_alive()) all_alive_since_ = cluster_.net.now();
+  calm_since_ = cluster_.net.now();
   quorum_at_calm_ = quorum_in_reach();
 }
 
@@ -39,25 +35,25 @@ void ClusterChecks::on_cut() {
 bool ClusterChecks::stays_coordinator(const ClusterAgent& agent) const {
   const ClusterCoordinator& leadership = *agent.port.leadership;
   CoordinatorLiveness liveness = leadership.liveness;  // asking it changes nothing
-  return liveness.quorum_age(leadership.coordinator, world_.net.now()) < kLease - 2 * kHeartbeatEvery - 500ms;
+  return liveness.quorum_age(leadership.coordinator, cluster_.net.now()) < kLease - 2 * kHeartbeatEvery - 500ms;
 }
 
 // Whether, among the nodes that stay for a while, one coordinates or can be elected by its record. No node votes for a
 // record older than its own.
 bool ClusterChecks::quorum_in_reach() {
   std::vector<NodeId> there;
-  for (const NodeId id : world_.live_nodes())
-    if (world_.node(id).stays_for(kSettled)) there.push_back(id);
+  for (const NodeId id : cluster_.live_nodes())
+    if (cluster_.node(id).stays_for(kSettled)) there.push_back(id);
   const auto have_quorum = [&](const std::vector<Electorate>& electorates, const RecordId& record) {
     std::set<NodeId> voters;
     for (const NodeId id : there)
-      if (world_.node(id).newest <= record) voters.insert(id);
+      if (cluster_.node(id).newest <= record) voters.insert(id);
     return std::all_of(electorates.begin(), electorates.end(),
                        [&](const Electorate& one) { return one.has_quorum(voters); });
   };
   std::set<RecordId> tried;
   return std::any_of(there.begin(), there.end(), [&](NodeId id) {
-    const ClusterAgent& agent = world_.node(id);
+    const ClusterAgent& agent = cluster_.node(id);
     if (agent.port.leads() && stays_coordinator(agent)) {
       const ClusterCoordinator& leadership = *agent.port.leadership;
       if (have_quorum(leadership.coordinator.electorates(), leadership.newest)) return true;
@@ -68,15 +64,15 @@ bool ClusterChecks::quorum_in_reach() {
 }
 
 bool ClusterChecks::has_enough_nodes() {
-  if (!calm_since_ || !quorum_at_calm_ || world_.net.now() < *calm_since_ + kSettled) return false;
+  if (!calm_since_ || !quorum_at_calm_ || cluster_.net.now() < *calm_since_ + kSettled) return false;
   int most = 0;
   for (const auto& [least, unused] : sizes_) most = std::max(most, least);
-  const auto all = world_.live_nodes();
-  return std::count_if(all.begin(), all.end(), [&](NodeId id) { return !world_.node(id).left; }) >= most;
+  const auto all = cluster_.live_nodes();
+  return std::count_if(all.begin(), all.end(), [&](NodeId id) { return !cluster_.node(id).left; }) >= most;
 }
 
 void ClusterChecks::on_finish(const ClusterAgent& agent, const Outcome& outcome) {
-  const TimePoint now = world_.net.now();
+  const TimePoint now = cluster_.net.now();
   const bool out_of_reach = outcome.verdict == Verdict::out_of_reach;
   if ((out_of_reach || lacks_nodes(outcome.verdict)) && !ended_at_ && all_alive_since_ &&
       now >= *all_alive_since_ + kHealthy)
@@ -117,7 +113,7 @@ void ClusterChecks::on_account(ClusterCoordinator& leadership, TimePoint now) {
 }
 
 void ClusterChecks::on_round(const ClusterCoordinator& leadership, const Round& round) {
-  require(round.ledger.counts.spent() <= world_.options.max_restarts, "never more restarts than allowed");
+  require(round.ledger.counts.spent() <= cluster_.options.max_restarts, "never more restarts than allowed");
   check_size(round);
   const JobRound key{leadership.job, round.id()};
   std::set<NodeId> seen;
@@ -156,7 +152,7 @@ void ClusterChecks::check_snapshots(const Round& round) const {
   int rank = 0;
   for (const auto& holder : round.kept->holders) {
     const HeldSnapshot wanted{rank++, round.world_size(), round.kept->round, round.kept->step};
-    const auto& held = world_.node(holder.node).offer.held;
+    const auto& held = cluster_.node(holder.node).offer.held;
     require(std::find(held.begin(), held.end(), wanted) != held.end(), "a rank's snapshot is where its seat says");
   }
 }
@@ -182,7 +178,7 @@ void ClusterChecks::count_running(const JobRound& round, int change) {
 bool ClusterChecks::on_end(const Outcome& outcome) {
   const bool first = !ended_at_;
   if (first) {
-    ended_at_ = world_.net.now();
+    ended_at_ = cluster_.net.now();
     cut_at_end_ = cuts_ > 0;
   }
   if (lacks_nodes(outcome.verdict)) require(!has_enough_nodes(), "nobody times out waiting for nodes that are there");
@@ -191,7 +187,7 @@ bool ClusterChecks::on_end(const Outcome& outcome) {
 }
 
 void ClusterChecks::at_the_end() {
-  for (const auto& one : world_.nodes) {
+  for (const auto& one : cluster_.nodes) {
     require(one->finished || !one->alive, "every agent finishes");
     require(one->running.empty(), "no worker is left at the end");
   }
@@ -200,13 +196,13 @@ void ClusterChecks::at_the_end() {
 
 // Whatever happens to the coordinator that decided the job's end: if one node that received it lives, all end alike.
 void ClusterChecks::check_same_outcome() {
-  for (const auto& one : world_.nodes)
+  for (const auto& one : cluster_.nodes)
     if (notified_first_.contains(one->id) && one->alive && !one->left) outcomes_.push_back(*one->finished_with);
   const bool nobody_knows = std::none_of(notified_first_.begin(), notified_first_.end(), [&](NodeId id) {
-    return world_.node(id).alive && world_.node(id).in_last_round;
+    return cluster_.node(id).alive && cluster_.node(id).in_last_round;
   });
   if (cut_at_end_ || nobody_knows) return;
-  for (const auto& one : world_.nodes) {
+  for (const auto& one : cluster_.nodes) {
     if (!one->in_last_round || !one->alive || one->signal != 0) continue;
     if (!one->finished_with || one->finished_with->verdict != end_->verdict)
       require(false, "nodes that heard of the job's end tell the others, node" + std::to_string(one->id));

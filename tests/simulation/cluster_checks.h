@@ -16,7 +16,7 @@ using namespace rendezvous;
 
 class ClusterAgent;
 class ClusterCoordinator;
-struct ClusterWorld;
+class Cluster;
 
 struct JobRound {  // each job counts its own terms and rounds
   int job = 0;
@@ -27,7 +27,7 @@ struct JobRound {  // each job counts its own terms and rounds
 // Each throws std::logic_error naming the violated invariant.
 class ClusterChecks {
  public:
-  explicit ClusterChecks(ClusterWorld& world);
+  explicit ClusterChecks(Cluster& cluster);
 
   // A kill, a cut or a request to end, or the end of a cut. `cuts`: how many more, or less, are in force.
   void on_disturbance(int cuts = 0);
@@ -71,7 +71,7 @@ class ClusterChecks {
   void check_snapshots(const Round& round) const;
   void check_same_outcome();
 
-  ClusterWorld& world_;
+  Cluster& cluster_;
   int cuts_ = 0;                              // cuts in force
   std::optional<TimePoint> calm_since_;       // no kill, cut or request to end since
   bool quorum_at_calm_ = false;               // at that time, among reachable nodes

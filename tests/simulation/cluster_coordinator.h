@@ -1,6 +1,7 @@
-// The coordinator of a simulated job.
+// The coordinator of a simulated job, and the control port of its agent.
 #pragma once
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,8 +10,8 @@
 
 namespace ddprun::test {
 
+class Cluster;
 class ClusterAgent;
-struct ClusterWorld;
 
 class ClusterCoordinator : public SimulatedCoordinator {
  public:
@@ -41,8 +42,33 @@ class ClusterCoordinator : public SimulatedCoordinator {
   void send(NodeId id, Network::LinkId link, const ToAgent& message) override;
 
   ClusterAgent& agent_;
-  ClusterWorld& world_;
+  Cluster& cluster_;
   bool decided_end_ = false;  // the job's, before any other
 };
+
+// A hello is answered by the coordinator here, by the job's end, or by where another coordinator may be.
+class ClusterPort {
+ public:
+  explicit ClusterPort(ClusterAgent& agent) : agent_(agent) {}
+  void lead(const std::optional<Succession>& succession, TimePoint requested_at);
+  void stop_leading(const Elsewhere& referral, std::optional<NodeId> at);
+  bool leads() const { return leadership && !leadership->coordinator.is_over(); }
+  void on_hello(ClusterAgent& from, Network::LinkId link, const RecordId& record);
+  void on_message(NodeId id, const FromAgent& message);
+
+  std::shared_ptr<ClusterCoordinator> leadership;  // null: it does not coordinate
+
+ private:
+  void take(ClusterAgent& from, Network::LinkId link);
+  void answer_elsewhere(ClusterAgent& from, Network::LinkId link);
+
+  ClusterAgent& agent_;
+  Elsewhere elsewhere_;  // its answer to nodes that look for the coordinator
+  std::optional<NodeId> elsewhere_at_;
+};
+
+// A seat names its job, too, only for the simulation.
+std::string store_host(NodeId id, int job);
+int job_of(const std::string& store_host);
 
 }  // namespace ddprun::test

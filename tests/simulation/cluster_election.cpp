@@ -1,25 +1,22 @@
 #include "tests/simulation/cluster_election.h"
 
-#include <algorithm>
-#include <set>
-
 #include "rendezvous/base/overloaded.h"
 #include "tests/simulation/cluster_agent.h"
+#include "tests/support/test.h"
 
 namespace ddprun::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 constexpr Duration kAnnounceInterval = 1s, kAnnounceFor = 60s;
 
 }  // namespace
 
-ClusterElection::ClusterElection(ClusterAgent& agent) : agent_(agent), election_(agent.id, agent.world.options.seed) {}
+ClusterElection::ClusterElection(ClusterAgent& agent)
+    : agent_(agent), election_(agent.id, agent.cluster.options.seed) {}
 
 void ClusterElection::on(const ElectionEvent& event, NodeId from) {
   if (!agent_.is_present() || agent_.has_abandoned()) return;
-  const Bug bug = agent_.world.options.bug;
+  const Bug bug = agent_.cluster.options.bug;
   if (bug == Bug::no_candidates && std::holds_alternative<ElectionTick>(event)) return;
   if (bug == Bug::vote_twice && std::holds_alternative<VoteRequested>(event)) {
     Election before = election_;
@@ -54,23 +51,23 @@ void ClusterElection::execute(const ElectionAction& action, NodeId from) {
 // It may find no node there, or another one.
 void ClusterElection::ask_for_vote(NodeId id, const std::shared_ptr<const VoteRequest>& request) {
   agent_.net.post(agent_.id, id, [this, id, request] {
-    ClusterAgent& voter = agent_.world.node(id);
+    ClusterAgent& voter = agent_.cluster.node(id);
     if (voter.is_present()) return voter.election.on(VoteRequested{*request}, agent_.id);
     if (voter.listens() && voter.end)
       return agent_.net.post(id, agent_.id, [this, end = *voter.end] { agent_.on_message(EndJob{end, true}); });
-    if (voter.host_down || (voter.listens() && agent_.world.who_answers(id) == id)) return;
+    if (voter.host_down || (voter.listens() && agent_.cluster.who_answers(id) == id)) return;
     agent_.net.post(id, agent_.id, [this, id] { on(NodeDead{id}); });
   });
 }
 
 void ClusterElection::give_vote(NodeId candidate, const Vote& vote) {
-  ClusterAgent& there = agent_.world.node(candidate);
-  if (vote.granted) agent_.world.checks.on_vote(there.job, vote.term, candidate, agent_.id);
+  ClusterAgent& there = agent_.cluster.node(candidate);
+  if (vote.granted) agent_.cluster.checks.on_vote(there.job, vote.term, candidate, agent_.id);
   agent_.net.post(agent_.id, candidate, [this, &there, vote, end = agent_.end] {
     if (end) there.on_message(EndJob{*end, true});
     there.election.on(VoteGiven{agent_.id, vote});
     const auto record = there.election.election_.record();
-    if (agent_.world.options.bug != Bug::count_twice || !record) return;
+    if (agent_.cluster.options.bug != Bug::count_twice || !record) return;
     for (const RoundNode& other : record->nodes)
       if (other.id != agent_.id && other.id != there.id) return there.election.on(VoteGiven{other.id, vote});
   });
@@ -96,8 +93,8 @@ void ClusterElection::schedule() {
 
 void ClusterElection::on_elected(const Lead& won) {
   agent_.note("is elected for term " + std::to_string(won.term) + " by " + named(won.record.id()));
-  agent_.world.checks.on_elected(agent_, won);
-  const Duration fence = agent_.world.options.bug == Bug::no_fence ? Duration::zero() : kLease + kLeaseMargin;
+  agent_.cluster.checks.on_elected(agent_, won);
+  const Duration fence = agent_.cluster.options.bug == Bug::no_fence ? Duration::zero() : kLease + kLeaseMargin;
   agent_.port.lead(Succession{won.term, won.record, won.heard_at + fence, won.record_age, agent_.end},
                    won.requested_at);
   announcing_ = led_ = won;
@@ -114,16 +111,16 @@ void ClusterElection::announce_again(int term) {
 // Calls the record's nodes for a while, and the first place as long as it leads.
 void ClusterElection::announce(int term, TimePoint until) {
   if (!agent_.is_present() || !announcing_ || announcing_->term != term) return;
-  ClusterWorld& world = agent_.world;
+  Cluster& cluster = agent_.cluster;
   std::set<NodeId> announced_to;
-  for (std::size_t i = 0; i < world.count_places(); ++i)
-    if (world.node(world.slots[i]).at_place) announced_to.insert(world.slots[i]);
+  for (std::size_t i = 0; i < cluster.count_places(); ++i)
+    if (cluster.node(cluster.slots[i]).at_place) announced_to.insert(cluster.slots[i]);
   if (agent_.now() < until)
     for (const RoundNode& other : announcing_->record.nodes) announced_to.insert(other.id);
   announced_to.erase(agent_.id);
   for (const NodeId other : announced_to)
-    world.net.post(agent_.id, other, [&world, other, term, from = agent_.id] {
-      world.node(other).election.on(CoordinatorAnnounced{term}, from);
+    cluster.net.post(agent_.id, other, [&cluster, other, term, from = agent_.id] {
+      cluster.node(other).election.on(CoordinatorAnnounced{term}, from);
     });
   agent_.after(kAnnounceInterval, [this, term, until] { announce(term, until); });
 }

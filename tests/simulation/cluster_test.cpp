@@ -203,7 +203,7 @@ TEST_CASE("one round runs at a time, of the size that users want, while they res
   for (std::uint64_t seed = first_seed(); seed < first_seed() + 20; ++seed) {
     Cluster cluster(acting_users(seed));
     cluster.run();
-    done += cluster.acts_done();
+    done += cluster.acts_done;
   }
   CHECK(done > 40);
 }
@@ -227,7 +227,7 @@ TEST_CASE("a worker that hangs is found, and no other one, whatever else happens
       .run([](std::uint64_t seed) { expect_no_failure(hanging_workers(seed)); });
   Cluster cluster({.agents = kMany, .nodes_min = kMany, .nodes_max = kMany, .seed = 1, .failure = 0, .hang = 1});
   cluster.run();
-  CHECK(cluster.hangs_found() == 4);  // the first start, and three restarts
+  CHECK(cluster.hangs_found == 4);  // the first start, and three restarts
 }
 
 TEST_CASE("nodes end alike, though the coordinator dies when only some have been told of the job's end", "[cluster]") {

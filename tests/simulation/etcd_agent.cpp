@@ -1,15 +1,10 @@
 #include "tests/simulation/etcd_agent.h"
 
-#include <algorithm>
-#include <csignal>
-#include <utility>
-
 #include "rendezvous/base/overloaded.h"
+#include "tests/support/test.h"
 
 namespace ddprun::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 constexpr Duration kPauseLeast = 50ms, kPauseLongest = 1s, kAttemptLimit = 5s, kKilledWithin = 500ms,
                    kVanishWithin = 150s;

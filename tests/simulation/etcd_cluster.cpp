@@ -1,13 +1,10 @@
 #include "tests/simulation/etcd_cluster.h"
 
-#include <algorithm>
-
 #include "tests/simulation/etcd_agent.h"
+#include "tests/support/test.h"
 
 namespace ddprun::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 constexpr Duration kSettles = 60s;     // after trouble: until rounds run as before
 constexpr Duration kEndWithin = 700s;  // after workers may end

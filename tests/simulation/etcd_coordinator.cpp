@@ -1,13 +1,10 @@
 #include "tests/simulation/etcd_coordinator.h"
 
-#include <utility>
-
 #include "tests/simulation/etcd_agent.h"
+#include "tests/support/test.h"
 
 namespace ddprun::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 RoundPolicy policy_on_etcd(const EtcdClusterOptions& options) {
   return {.nodes_min = options.nodes_min,

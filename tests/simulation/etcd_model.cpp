@@ -1,13 +1,9 @@
 #include "tests/simulation/etcd_model.h"
 
-#include <algorithm>
-#include <stdexcept>
-#include <utility>
+#include "tests/support/test.h"
 
 namespace ddprun::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 constexpr int kEtcdDelayMs = 15, kExpiryLateMs = 500, kWatchBrokenMs = 5'000;
 constexpr Duration kLateMost = 20s, kSentAgainAfter = 100ms, kEndedRecordLease = 60s,

@@ -1,14 +1,10 @@
 #include "tests/simulation/etcd_requests.h"
 
-#include <memory>
-#include <utility>
-
 #include "tests/simulation/etcd_agent.h"
+#include "tests/support/test.h"
 
 namespace ddprun::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 constexpr Duration kRequestLimit = 4s, kSlowRequestLimit = 10s, kLetGoEvery = 500ms;
 constexpr int kLetGoTries = 6;

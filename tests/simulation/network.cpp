@@ -1,12 +1,9 @@
 #include "tests/simulation/network.h"
 
-#include <algorithm>
-#include <utility>
+#include "tests/support/test.h"
 
 namespace ddprun::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 constexpr int kDelayMs = 20, kLateMs = 1'500;
 constexpr Duration kTryAgain = 50ms;

@@ -1,13 +1,10 @@
 #include "tests/simulation/simulated_coordinator.h"
 
-#include <utility>
-
 #include "rendezvous/base/overloaded.h"
+#include "tests/support/test.h"
 
 namespace ddprun::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 constexpr Duration kLeaseCheckEvery = Duration(kLease) / 10;
 

@@ -1,14 +1,10 @@
 #include "tests/simulation/simulated_node.h"
 
-#include <stdexcept>
-#include <utility>
-
 #include "rendezvous/base/overloaded.h"
+#include "tests/support/test.h"
 
 namespace ddprun::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 constexpr Duration kLeaveLimit = 30s;
 
