@@ -42,7 +42,7 @@ class ClusterAgent : public SimulatedNode {
   void on_welcome(NodeId at, const Welcome& welcome);
   void on_elsewhere(const Elsewhere& referral, std::optional<NodeId> at, bool replaced);
   void on_message(const ToAgent& message);
-  // The election's only other node.
+  // The job has ended, and the election cannot be won: where nobody else may live, it need not stay.
   void give_up_at_the_end();
   void on_link_closed(NodeId by);
 

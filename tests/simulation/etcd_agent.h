@@ -36,7 +36,7 @@ class EtcdAgent : public SimulatedNode {
   void stop_leading();
   void stop_leading_for(int term);
   void step_down();  // by itself
-  // The coordinator of etcd's key, or the first of these nodes.
+  // The coordinator that etcd names, or one of the last round's nodes. Returns the number of this search.
   void follow(NodeId holder);
   int look_for(const std::vector<RoundNode>& nodes);
   bool still_looks(int look) const { return is_present() && looks_ == look && !welcome && !leadership; }
