@@ -87,7 +87,8 @@ TEST_CASE("the coordinator's node and etcd's leader are lost at once: the others
   REQUIRE(leader >= 0);
   etcd.kill(leader);
   job.kill(0);
-  for (const std::size_t node : {1u, 2u, 3u}) job[node].wait_for_output("up 2/\\d/3/0", kLimit);
+  // A round may form before the third one has found the new coordinator, and while etcd has no leader none is stored.
+  for (const std::size_t node : {1u, 2u, 3u}) job[node].wait_for_output("up [2-9]/\\d/3/0", kLimit);
   job.end_well({1, 2, 3});
 }
 
