@@ -19,6 +19,7 @@ SimulatedCoordinator::SimulatedCoordinator(SimulatedNode& host, Coordinator deci
       probe_least_(probe_least) {}
 
 void SimulatedCoordinator::begin(const std::vector<RoundNode>& members) {
+  const auto keep = shared_from_this();
   for (const RoundNode& member : members)
     if (member.id != host_.id) probe(member.id);
   check_leases();
@@ -36,6 +37,7 @@ void SimulatedCoordinator::add(NodeId id, Network::LinkId link) {
 }
 
 void SimulatedCoordinator::on_message(NodeId id, const FromAgent& message) {
+  const auto keep = shared_from_this();
   liveness.heard(id, host_.now());
   std::visit(overloaded{
                  [](const Hello&) {},
@@ -58,6 +60,7 @@ void SimulatedCoordinator::on_message(NodeId id, const FromAgent& message) {
 }
 
 void SimulatedCoordinator::lose(NodeId id, const std::string& how, bool closed) {
+  const auto keep = shared_from_this();
   close(id, peers.extract(id).mapped(), closed);
   const TimePoint workers_until = liveness.remove(id);
   coordinate(NodeLost{id, waits_for_workers() ? workers_until : host_.now(), how});
@@ -74,6 +77,7 @@ void SimulatedCoordinator::probe(NodeId id) {
 }
 
 void SimulatedCoordinator::check_leases() {
+  const auto keep = shared_from_this();
   if (!leads()) return;
   if (!coordinator.is_over() && quorum_age() > kLease) return on_quorum_lost();
   for (const NodeId id : liveness.silent(host_.now()))
@@ -82,8 +86,8 @@ void SimulatedCoordinator::check_leases() {
 }
 
 void SimulatedCoordinator::coordinate(const Message& message) {
-  if (!leads()) return;
   const auto keep = shared_from_this();
+  if (!leads()) return;
   for (const Order& order : decide(message))
     if (leads()) execute(order);
   if (!leads()) return;

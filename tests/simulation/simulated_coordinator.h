@@ -13,6 +13,7 @@
 
 namespace ddprun::test {
 
+// Its owner may let it go while one of its functions runs: each that may cause that keeps it.
 class SimulatedCoordinator : public std::enable_shared_from_this<SimulatedCoordinator> {
  public:
   // `probe_least`: before a lost node is probed.
