@@ -3,10 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/base/error.h"
-#include "rendezvous/base/overloaded.h"
-#include "rendezvous/base/spelling.h"
-
 namespace ddprun::rendezvous {
 namespace {
 

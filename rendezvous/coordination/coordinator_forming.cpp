@@ -1,12 +1,12 @@
 // How the coordinator forms a round: of which nodes, in which order, without which machines.
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "rendezvous/coordination/coordinator.h"
 #include "rendezvous/coordination/round/common_snapshot.h"
 
 namespace ddprun::rendezvous {
+
 int Coordinator::count_usable() const {
   if (excluded_.empty()) return members_.fit();
   return static_cast<int>(members_.which([this](const Member& member) { return is_usable(member); }).size());

@@ -71,6 +71,30 @@ TEST_CASE("who asks is answered when the coordinator and all nodes have told wha
   CHECK(std::holds_alternative<StacksText>(rig.sent_last<Answered>().answer));
 }
 
+TEST_CASE("a question is open until its last reply, or until its limit, and ends once", "[desk]") {
+  asio::io_context io;
+  OpenQuestions questions(io);
+  int ends = 0;
+  const auto begin = [&](Duration limit, const std::shared_ptr<StacksReplies>& replies) {
+    return questions.begin(
+        limit, [replies](const JobReply& reply) { return replies->take(reply); }, [&] { ++ends; });
+  };
+  const auto complete = std::make_shared<StacksReplies>(), late = std::make_shared<StacksReplies>();
+  const int first = begin(1h, complete), second = begin(1ms, late);
+  questions.take({7, first, 2, StacksText{"node 1\n"}});
+  CHECK(ends == 0);
+  questions.take({7, first, 2, StacksText{"node 0\n"}});
+  CHECK(ends == 1);
+  CHECK(std::move(*complete).result() == "node 0\nnode 1\n");
+  questions.take({7, first, 2, StacksText{"again\n"}});
+  questions.take({7, second, 2, StacksText{"node 1\n"}});
+  CHECK(ends == 1);
+  io.run();  // the second one's limit
+  CHECK(ends == 2);
+  CHECK(std::move(*late).result() == "node 1\n1 of 2 nodes have not answered in time.\n");
+  CHECK(StacksReplies().result() == "No node has answered in time.\n");
+}
+
 TEST_CASE("a node without a coordinator answers by itself, and bothers nobody", "[desk]") {
   Rig rig;
   CHECK(has(rig.ask("status"), "the coordinator is out of reach now"));

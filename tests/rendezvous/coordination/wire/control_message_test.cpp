@@ -184,6 +184,12 @@ TEST_CASE("the pace of workers arrives in few bytes", "[control]") {
   CHECK(std::get<AskStatus>(asked(AskStatus{.last_lines = true})).last_lines);
   CHECK(std::get<AskStatus>(asked(AskStatus{.job_only = true})).job_only);
   CHECK(std::get<AskRank>(asked(AskRank{3, "log {\x1b}"})).question == "log {\x1b}");
+  const auto read = [](const std::string& question) {
+    return decode_from_agent(R"({"type":"asked","serial":1,"question":)" + question + "}", 77);
+  };
+  CHECK_NOTHROW(read(R"({"stacks":{}})"));
+  for (const char* unknown : {"{}", R"({"weather":{}})", R"({"stacks":7})", "[]"})
+    CHECK_THROWS_AS(read(unknown), BadMessage);
   const Act act{ActKind::resize, "gpu-7", 2, 4, "alice on login1"};
   CHECK(std::get<Act>(sent_by_agent(Asked{1, 2, act}).question) == act);
   const Act more{ActKind::add_workers, "", 0, 0, "alice on login1", {}, 2};
